@@ -1,0 +1,60 @@
+"""Every error a user can meet, in one tree.
+
+Each class is also the built-in it resembles, so that `except FileNotFoundError` works. A message says what was
+asked for, what was found, what was expected and what to do; the command line prints it as one line.
+"""
+
+from __future__ import annotations
+
+
+class ChunkloomError(Exception):
+    """Anything chunkloom refuses or fails at. The message is written for the person who asked."""
+
+
+class VolumeNotFoundError(ChunkloomError, FileNotFoundError):
+    """There is nothing at the path, or what is there is not a volume."""
+
+    # FileNotFoundError prints (errno, strerror) pairs; ours is a sentence.
+    __str__ = Exception.__str__
+
+
+class FormatError(ChunkloomError, ValueError):
+    """Stored metadata or a stored chunk breaks its format's rules, or uses what cannot be read."""
+
+
+class ChunkReadError(ChunkloomError, OSError):
+    """A chunk that should be there could not be read. Never answered with fill values."""
+
+    __str__ = Exception.__str__
+
+
+class ParameterError(ChunkloomError, ValueError):
+    """A name, parameter or option that does not exist or does not fit."""
+
+
+class ModelError(ChunkloomError, ValueError):
+    """A model cannot be loaded, or does not do what it declares."""
+
+
+class ServerError(ChunkloomError, OSError):
+    """A server cannot start, for example because its port is taken."""
+
+    __str__ = Exception.__str__
+
+
+class CancelledWorkError(ChunkloomError):
+    """Work given up because nobody waits for it any more. Not a failure."""
+
+
+class MissingExtraError(ChunkloomError, ImportError):
+    """An optional package is needed. The message ends with the command that installs it."""
+
+
+def nearest(name: str, known: list[str] | tuple[str, ...]) -> str:
+    """A hint with the name most like `name`, or all of them: the last part of an "unknown …" message."""
+    import difflib
+
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    if close:
+        return f"did you mean {close[0]!r}? Known: {', '.join(sorted(known))}"
+    return f"known: {', '.join(sorted(known))}"
