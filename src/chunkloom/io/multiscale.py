@@ -83,13 +83,9 @@ def relabel(meta: ArrayMeta, voxel_size_nm: Sequence[float]) -> ArrayMeta:
     z, y, x = (float(v) for v in voxel_size_nm)
     if same_voxel_size(meta.voxel_size_nm, (z, y, x)):
         return meta
-    cz, cy, cx = (
-        c / own * new for c, own, new in zip(meta.corner_nm, meta.voxel_size_nm, (z, y, x), strict=True)
-    )
+    cz, cy, cx = (c / own * new for c, own, new in zip(meta.corner_nm, meta.voxel_size_nm, (z, y, x), strict=True))
     warning = f"{meta.path} has voxels of {_spell(meta.voxel_size_nm)} nm and is read as if of {_spell((z, y, x))} nm"
-    return replace(
-        meta, voxel_size_nm=(z, y, x), corner_nm=(cz, cy, cx), warnings=(*meta.warnings, warning)
-    )
+    return replace(meta, voxel_size_nm=(z, y, x), corner_nm=(cz, cy, cx), warnings=(*meta.warnings, warning))
 
 
 def _spell(voxel_size_nm: Sequence[float]) -> str:
