@@ -11,13 +11,16 @@ import dataclasses
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from chunkloom.engine.volume import Array, Kind, Level
 from chunkloom.errors import ParameterError, nearest
 from chunkloom.geometry import Box
+
+if TYPE_CHECKING:
+    from chunkloom.engine.demand import Work
 
 CoarsePolicy = Literal["op", "downsample"]
 NO_HALO = (0, 0, 0)
@@ -35,7 +38,8 @@ class Op:
     cache
         Whether the engine keeps this op's output chunks (worth it where they are dear and asked for again).
     pad
-        What lies outside the data, for an op with a halo: "edge" repeats the border voxel, "constant" is 0.
+        What lies outside the data, for an op with a halo: "edge" repeats the border voxel, "constant" is 0, and with
+        "cut" the block ends where the data does.
     coarse
         What a coarser level is: "op" applies the op to the source's coarser level; "downsample" reduces the op's own
         fine output.
@@ -45,7 +49,7 @@ class Op:
 
     name: ClassVar[str] = ""
     cache: ClassVar[bool] = False
-    pad: ClassVar[Literal["edge", "constant"]] = "edge"
+    pad: ClassVar[Literal["edge", "constant", "cut"]] = "edge"
     coarse: ClassVar[CoarsePolicy] = "op"
     output_kind: ClassVar[Kind | None] = None
 
@@ -93,6 +97,10 @@ class Op:
     def apply_at(self, block: Array, box: Box, level: int) -> Array:
         """As `apply`, for an op whose output depends on where it is. `box` is what comes out, in voxels of `level`."""
         return self.apply(block)
+
+    def run(self, block: Array, box: Box, level: int, work: Work) -> Array:
+        """As `apply_at`, for an op that waits for something and must be able to give up meanwhile."""
+        return self.apply_at(block, box, level)
 
     def identity(self) -> dict[str, Any]:
         """The op as JSON data that changes whenever its output can: part of the stage's digest."""

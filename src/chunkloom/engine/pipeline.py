@@ -36,6 +36,12 @@ def process_cache() -> ChunkCache:
     return _process_cache
 
 
+def use_process_cache(cache: ChunkCache) -> None:
+    """Make `cache` the one that pipelines made from now on share."""
+    global _process_cache
+    _process_cache = cache
+
+
 def read_padded(
     source: Volume, level: int, box: Box, work: Work, pad: Literal["edge", "constant"] = "edge", fill: float = 0
 ) -> Array:
@@ -148,9 +154,13 @@ class Stage(ChunkedStage):
         # An op with a block computes it whole where the data ends inside it.
         whole = box if op.block is None else Box(box.lo, tuple(b + n for b, n in zip(box.lo, op.block, strict=True)))
         needed = op.needs(whole)
-        data = read_padded(self.source, level, needed, work, op.pad)
+        if op.pad == "cut":
+            needed = needed.intersect(self.source.levels[level].box)
+            data = self.source.read_box(level, needed, work)
+        else:
+            data = read_padded(self.source, level, needed, work, op.pad)
         work.check()
-        out = op.apply_at(data, whole, level)
+        out = op.run(data, whole, level, work)
         described = self.levels[level]
         expected = (*described.channels, *whole.shape)
         if out.shape != expected and out.shape[-3:] == needed.shape:
