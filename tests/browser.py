@@ -131,9 +131,13 @@ class BrowserPage:
 
     def wait_until_drawn(self, until: str = "true", timeout_s: float = 60) -> None:
         """Wait until Neuroglancer has all data of the view on the screen, and the JavaScript `until` holds."""
-        self.page.wait_for_function(READY, timeout=timeout_s * 1000, polling=100)
-        self.page.wait_for_function(f"() => {until}", timeout=timeout_s * 1000, polling=100)
-        self.page.wait_for_function(READY, timeout=timeout_s * 1000, polling=100)
+        from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
+
+        try:
+            for condition in (READY, f"() => {until}", READY):
+                self.page.wait_for_function(condition, timeout=timeout_s * 1000, polling=100)
+        except PlaywrightTimeoutError as error:
+            raise AssertionError(f"not drawn after {timeout_s} s: {self.problems() or 'no problem seen'}") from error
         self.page.evaluate(DRAWN)
 
     def screenshot(self, save_as: str | None = None) -> np.ndarray[Any, Any]:

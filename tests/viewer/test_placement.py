@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from browser import Chromium, Panel
 
-from chunkloom.viewer.bootstrap import viewer_link
+from chunkloom.engine.sources import array_volume
+from chunkloom.engine.volume import Kind, Volume
 from chunkloom.viewer.layers import LayerSpec, show
 
 pytestmark = pytest.mark.browser
@@ -29,20 +30,19 @@ NM_PER_PIXEL = 1.8
 POSITION_NM = (960.3, 671.9, 611.2)
 
 
-def raw_cube() -> np.ndarray[Any, Any]:
+def raw_cube() -> Volume:
     array = np.full((128, 128, 128), 30, np.uint8)
     array[40:80, 48:96, 56:88] = 220
-    return array
+    return array_volume(array, voxel_size_nm=VOXEL_NM, corner_nm=CORNER_NM)
 
 
-def same_box_elsewhere(value: float, dtype: str) -> np.ndarray[Any, Any]:
+def same_box_elsewhere(value: float, dtype: str, kind: Kind, channel: int | None = None) -> Volume:
+    """`value` in the box and 0 outside, of two channels in channel number `channel` alone."""
     array = np.zeros([b + n + a for b, n, a in zip(BEFORE, INSIDE, AFTER, strict=True)], dtype)
     array[tuple(slice(b, b + n) for b, n in zip(BEFORE, INSIDE, strict=True))] = value
-    return array
-
-
-def raw_spec(url: str) -> LayerSpec:
-    return LayerSpec("em", url, "image", VOXEL_NM, CORNER_NM, (128, 128, 128), "uint8", display_range=(0, 255))
+    if channel is not None:
+        array = np.stack([array if i == channel else np.zeros_like(array) for i in range(2)])
+    return array_volume(array, voxel_size_nm=OTHER_VOXEL_NM, corner_nm=OTHER_CORNER_NM, kind=kind)
 
 
 def look_closely(viewer: Any) -> None:
@@ -78,33 +78,26 @@ def run_around(line: np.ndarray[Any, Any], middle: int) -> tuple[int, int]:
     return int(outside[outside < middle].max()) + 1, int(outside[outside > middle].min())
 
 
-def test_mask_on_another_grid_lies_on_its_cube_in_all_cross_sections(viewer, volumes, chromium: Chromium):
-    mask = same_box_elsewhere(1, "uint8")
-    layers = [
-        raw_spec(volumes.add("em", raw_cube(), VOXEL_NM, CORNER_NM)),
-        LayerSpec(
-            "mask",
-            volumes.add("mask", mask, OTHER_VOXEL_NM, OTHER_CORNER_NM),
-            "mask",
-            OTHER_VOXEL_NM,
-            OTHER_CORNER_NM,
-            mask.shape,
-            "uint8",
-            color="#ff0000",
-            opacity=0.5,
-        ),
-    ]
+def look_at(viewer: Any, layers: list[LayerSpec], chromium: Chromium) -> tuple[np.ndarray[Any, Any], dict[str, Panel]]:
+    """The screen (as signed numbers) and its cross-sections, once all is drawn and nothing went wrong."""
     show(viewer, layers, position_nm=POSITION_NM)
     look_closely(viewer)
     page = chromium.page()
-    page.open(viewer_link(viewer))
+    page.open(viewer.get_viewer_url())
     page.wait_until_drawn()
-    image = page.screenshot().astype(int)
-    panels = page.panels()
-    assert page.problems() == []
+    image, panels, problems = page.screenshot().astype(int), page.panels(), page.problems()
     page.close()
-
+    assert problems == []
     assert sorted(panels) == ["xy", "xz", "yz"]
+    return image, panels
+
+
+def test_mask_on_another_grid_lies_on_its_cube_in_all_cross_sections(viewer, web, chromium: Chromium):
+    layers = [
+        web.layer("em", raw_cube(), display_range=(0, 255)),
+        web.layer("mask", same_box_elsewhere(1, "uint8", "mask"), color="#ff0000", opacity=0.5),
+    ]
+    image, panels = look_at(viewer, layers, chromium)
     for name, panel in panels.items():
         red, green, _ = np.moveaxis(panel.crop(image), -1, 0)
         masked, cube = red - green > 40, green > 60
@@ -112,3 +105,49 @@ def test_mask_on_another_grid_lies_on_its_cube_in_all_cross_sections(viewer, vol
         np.testing.assert_allclose(seen_box(masked, panel), expected, atol=1, err_msg=f"mask, {name}")
         np.testing.assert_allclose(seen_box(cube, panel), expected, atol=1, err_msg=f"cube, {name}")
         np.testing.assert_allclose(seen_box(cube, panel), seen_box(masked, panel), atol=1, err_msg=f"both, {name}")
+
+
+def test_channel_of_a_prediction_is_placed_like_the_rest_and_leaves_em_as_it_is(viewer, web, chromium: Chromium):
+    layers = [
+        web.layer("em", raw_cube(), display_range=(0, 255)),
+        web.layer("p", same_box_elsewhere(1, "float32", "image", channel=0), color="#0000ff", opacity=1),
+    ]
+    image, panels = look_at(viewer, layers, chromium)
+    for name, panel in panels.items():
+        seen = panel.crop(image)
+        predicted = (seen == [0, 0, 255]).all(axis=-1)
+        np.testing.assert_allclose(seen_box(predicted, panel), expected_box(panel), atol=1, err_msg=name)
+        left, right, top, bottom = seen_box(predicted, panel)
+        around = seen[top - 3 : bottom + 3, left - 3 : right + 3][~predicted[top - 3 : bottom + 3, left - 3 : right + 3]]
+        # EM, inside its cube or outside, or one or the other along an edge.
+        assert {tuple(pixel) for pixel in around.tolist()} <= {(30, 30, 30), (220, 220, 220)}
+
+
+def test_labels_are_placed_like_the_rest_and_ids_of_64_bits_are_exact(viewer, web, chromium: Chromium):
+    label = 2**62 + 1
+    show(
+        viewer,
+        [
+            web.layer("em", raw_cube(), display_range=(0, 255)),
+            web.layer("ids", same_box_elsewhere(label, "int64", "labels"), "zarr2", opacity=1),
+        ],
+        position_nm=POSITION_NM,
+    )
+    look_closely(viewer)
+    page = chromium.page()
+    page.open(viewer.get_viewer_url())
+    page.wait_until_drawn()
+    image, panels = page.screenshot().astype(int), page.panels()
+    xy = panels["xy"]
+    page.page.mouse.move(xy.left + xy.width // 2, xy.top + xy.height // 2)
+    page.page.wait_for_function("() => viewer.mouseState.active", polling=50)
+    under_mouse = page.page.evaluate("() => viewer.layerSelectedValues.toJSON()")
+    problems = page.problems()
+    page.close()
+    # A zarr v2 group is first asked for the array it is not.
+    assert problems == [f"answer 404: {web.server.url}/ids/zarr2/.zarray"]
+    for name, panel in panels.items():
+        seen = panel.crop(image)
+        labelled = seen.max(axis=-1) - seen.min(axis=-1) > 20
+        np.testing.assert_allclose(seen_box(labelled, panel), expected_box(panel), atol=1, err_msg=name)
+    assert under_mouse == {}, label

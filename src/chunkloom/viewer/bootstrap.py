@@ -7,6 +7,7 @@ start-up of a command that shows nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -14,6 +15,11 @@ from chunkloom.errors import ServerError
 
 if TYPE_CHECKING:
     import neuroglancer
+
+    from chunkloom.viewer.layers import LayerSpec
+
+# Neuroglancer's server holds viewers weakly: one that nobody keeps answers 404.
+_kept: list[neuroglancer.Viewer] = []
 
 
 def new_viewer(*, host: str = "127.0.0.1") -> neuroglancer.Viewer:
@@ -42,8 +48,16 @@ def new_viewer(*, host: str = "127.0.0.1") -> neuroglancer.Viewer:
         raise ServerError(f"the viewer's server cannot bind {host}: {error}") from error
 
 
-def viewer_link(viewer: neuroglancer.Viewer) -> str:
-    """The address to open in a browser, ``http://127.0.0.1:PORT/v/TOKEN/``."""
+def viewer_link(layers: Sequence[LayerSpec], *, host: str = "127.0.0.1") -> str:
+    """Show `layers` in a viewer of their own, and give its address, ``http://127.0.0.1:PORT/v/TOKEN/``.
+
+    The viewer is kept, and the link works, until `stop_viewer`.
+    """
+    from chunkloom.viewer.layers import show
+
+    viewer = new_viewer(host=host)
+    show(viewer, layers)
+    _kept.append(viewer)
     return str(viewer.get_viewer_url())
 
 
@@ -54,4 +68,5 @@ def stop_viewer() -> None:
     if "neuroglancer" in sys.modules:
         import neuroglancer
 
+        _kept.clear()
         neuroglancer.stop()
