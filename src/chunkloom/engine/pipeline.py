@@ -65,7 +65,7 @@ def read_padded(
     found = source.read_box(level, inside, work)
     if pad == "constant":
         out = np.full((*described.channels, *box.shape), fill, found.dtype)
-        out[(..., *inside.slices(box.lo))] = found
+        out[inside.index(box.lo)] = found
         return out
     # Indexing with clamped coordinates repeats the border, on any side and however far.
     for axis in range(3):
@@ -100,13 +100,14 @@ class ChunkedStage(Volume):
         needed = box.chunk_range(chunk)
         if needed.size == 1:
             index = needed.lo
-            return self._chunk(level, index, work)[(..., *box.slices(Box.of_chunk(index, chunk).lo))]
+            part_of: Array = self._chunk(level, index, work)[box.index(Box.of_chunk(index, chunk).lo)]
+            return part_of
         out = np.empty((*described.channels, *box.shape), described.dtype)
         for index in needed.indices():
             work.check()
             whole = Box.of_chunk(index, chunk)
             part = whole.intersect(box)
-            out[(..., *part.slices(box.lo))] = self._chunk(level, index, work)[(..., *part.slices(whole.lo))]
+            out[part.index(box.lo)] = self._chunk(level, index, work)[part.index(whole.lo)]
         return out
 
     def _chunk(self, level: int, index: tuple[int, ...], work: Work) -> Array:
@@ -164,7 +165,7 @@ class Stage(ChunkedStage):
         described = self.levels[level]
         expected = (*described.channels, *whole.shape)
         if out.shape != expected and out.shape[-3:] == needed.shape:
-            out = out[(..., *whole.slices(needed.lo))]
+            out = out[whole.index(needed.lo)]
         if out.shape != expected:
             raise ParameterError(
                 f"op {op.identity()['op']!r} made an array of shape {out.shape} for box {whole}: expected {expected}"
@@ -173,7 +174,7 @@ class Stage(ChunkedStage):
             raise ParameterError(
                 f"op {op.identity()['op']!r} made {out.dtype} for box {whole}: it declares {described.dtype}"
             )
-        return out if whole is box else out[(..., *box.slices(whole.lo))]
+        return out if whole is box else out[box.index(whole.lo)]
 
 
 class Pyramid(ChunkedStage):

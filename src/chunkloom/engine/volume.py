@@ -63,6 +63,11 @@ class Level:
         return self.chunk_shape[-3:]
 
     @property
+    def voxel_size_nm(self) -> tuple[float, ...]:
+        """Of z, y, x, in nm."""
+        return self.grid.voxel_size_nm
+
+    @property
     def box(self) -> Box:
         """The whole level, in voxels z, y, x."""
         return Box.of_shape(self.spatial_shape)

@@ -40,7 +40,7 @@ class ModelGeometry:
                 raise ModelError(f"{field} is {value!r}: expected a whole number of at least 1")
         if self.channel_names and len(self.channel_names) != self.output_channels:
             raise ModelError(
-                f"channels {self.channel_names} name {len(self.channel_names)} of {self.output_channels} output channels"
+                f"channels {self.channel_names} name {len(self.channel_names)}, the output has {self.output_channels}"
             )
         for axis, (n, m, f) in enumerate(zip(self.input_shape, self.output_shape, self.factor, strict=True)):
             extra = n - m * f

@@ -200,7 +200,8 @@ class ChunkApp:
             await asyncio.wait({made, gone}, return_when=asyncio.FIRST_COMPLETED)
             if not made.done():
                 return None
-            return made.result()
+            result: Answer = made.result()
+            return result
         except CancelledWorkError:
             return answers.refusal(503, f"chunk {chunk}: the server is closing")
         except asyncio.CancelledError:
@@ -239,7 +240,8 @@ def _exists(volume: Volume, key: ChunkKey) -> bool:
 
 
 def _cache_control(kept: Answer) -> bytes:
-    return next(value for name, value in kept.start["headers"] if name == b"cache-control")
+    headers: answers.Headers = kept.start["headers"]
+    return next(value for name, value in headers if name == b"cache-control")
 
 
 def create_app(

@@ -61,7 +61,7 @@ class VolumeServer:
         scheme = "https" if certfile else "http"
         shown = f"[{host}]" if ":" in host else host
         self.url = f"{scheme}://{shown}:{self.port}"
-        self._tls = {"ssl_certfile": certfile, "ssl_keyfile": keyfile}
+        self._certfile, self._keyfile = certfile, keyfile
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
 
@@ -83,7 +83,8 @@ class VolumeServer:
             server_header=False,
             lifespan="on",
             timeout_graceful_shutdown=1,
-            **{k: v for k, v in self._tls.items() if v},
+            ssl_certfile=self._certfile,
+            ssl_keyfile=self._keyfile,
         )
         self._server = uvicorn.Server(config)
         # Signals belong to whoever runs this server.

@@ -93,7 +93,7 @@ def padded(block: Array, level: Level) -> Array:
     if block.shape == level.chunk_shape:
         return np.ascontiguousarray(block)
     out = np.zeros(level.chunk_shape, block.dtype)
-    out[(..., *Box.of_shape(block.shape[-3:]).slices())] = block
+    out[Box.of_shape(block.shape[-3:]).index()] = block
     return out
 
 

@@ -76,4 +76,5 @@ class Zarr2(Format):
 
 def little_endian(block: Array) -> memoryview:
     """The array's values as little-endian bytes in C order, without a copy where they are that already."""
-    return memoryview(np.ascontiguousarray(block, block.dtype.newbyteorder("<"))).cast("B")
+    ordered: Array = np.ascontiguousarray(block, block.dtype.newbyteorder("<"))
+    return ordered.data.cast("B")

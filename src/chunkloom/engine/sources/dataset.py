@@ -83,7 +83,7 @@ def open_volume(
     if text.startswith("synthetic://"):
         from chunkloom.engine.sources.synthetic import open_synthetic
 
-        volume = open_synthetic(text)
+        volume: Volume = open_synthetic(text)
     else:
         from chunkloom.io.source import open_levels
 

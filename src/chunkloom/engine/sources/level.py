@@ -35,4 +35,4 @@ def level_for(volume: Volume, voxel_size_nm: Sequence[float], match: Literal["fl
     """The level for a voxel size (nm, z, y, x)."""
     from chunkloom.io.multiscale import choose_level
 
-    return choose_level([level.grid.voxel_size_nm for level in volume.levels], voxel_size_nm, match)
+    return choose_level(volume.levels, voxel_size_nm, match)
