@@ -81,9 +81,7 @@ ACTIVATIONS = {
 @pytest.mark.parametrize("kind", ["edt", "sdf"])
 @pytest.mark.parametrize("border", [True, False])
 @pytest.mark.parametrize("anisotropy", [1, 50])
-def test_euclidean_distance_equals_edt(
-    activation: str | None, kind: str, border: bool, anisotropy: int
-) -> None:
+def test_euclidean_distance_equals_edt(activation: str | None, kind: str, border: bool, anisotropy: int) -> None:
     edt = pytest.importorskip("edt")
     step = EuclideanDistance(anisotropy, border, 2, kind, activation)
     expected = getattr(edt, kind)(MASK, anisotropy=(anisotropy,) * 3, black_border=border)

@@ -158,9 +158,7 @@ def chunks_of(shape: tuple[int, ...], edge: int) -> list[tuple[int, ...]]:
     return list(itertools.product(*(range(-(-n // edge)) for n in shape)))
 
 
-def segment(
-    mask: np.ndarray, merger: SimpleBlockwiseMerger, order: list[tuple[int, ...]], edge: int
-) -> np.ndarray:
+def segment(mask: np.ndarray, merger: SimpleBlockwiseMerger, order: list[tuple[int, ...]], edge: int) -> np.ndarray:
     out = np.zeros(mask.shape, np.uint64)
     for chunk in order:
         box = tuple(slice(c * edge, (c + 1) * edge) for c in chunk)

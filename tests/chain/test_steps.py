@@ -211,9 +211,7 @@ def test_context_is_passed_to_a_step_that_takes_it() -> None:
 
     data = np.zeros((1, 1, 1), np.int16)
     assert CornerPostProcessor().process(data, chunk_corner=(1, 2, 3), chunk_num_voxels=8).item() == 6
-    assert (
-        chain.SigmoidPostprocessor().process(data, chunk_corner=(1, 2, 3), chunk_num_voxels=8).item() == 0.5
-    )
+    assert chain.SigmoidPostprocessor().process(data, chunk_corner=(1, 2, 3), chunk_num_voxels=8).item() == 0.5
 
 
 def test_an_undeclared_dtype_is_never_float64_by_accident() -> None:

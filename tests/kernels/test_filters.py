@@ -33,9 +33,7 @@ def padded(image: np.ndarray, halo: Sequence[int]) -> np.ndarray:
     return np.pad(image, [*leading, *((h, h) for h in halo)], mode="symmetric")
 
 
-def by_tiles(
-    kernel: Callable[[np.ndarray], np.ndarray], image: np.ndarray, halo: Sequence[int]
-) -> np.ndarray:
+def by_tiles(kernel: Callable[[np.ndarray], np.ndarray], image: np.ndarray, halo: Sequence[int]) -> np.ndarray:
     """The kernel over tiles of 16 voxels that do not divide the shape."""
     source = padded(image, halo)
     rows = []
@@ -45,9 +43,7 @@ def by_tiles(
             pieces = []
             for x in range(0, image.shape[2], 16):
                 begin = (z, y, x)
-                box = tuple(
-                    slice(b, min(b + 16, n) + 2 * h) for b, n, h in zip(begin, image.shape, halo, strict=True)
-                )
+                box = tuple(slice(b, min(b + 16, n) + 2 * h) for b, n, h in zip(begin, image.shape, halo, strict=True))
                 pieces.append(kernel(source[box]))
             columns.append(np.concatenate(pieces, axis=2))
         rows.append(np.concatenate(columns, axis=1))
@@ -106,9 +102,7 @@ def test_tiles_equal_the_whole(kernel: Any, halo: Sequence[int], oracle: Any) ->
 
 
 @pytest.mark.parametrize(("kernel", "halo", "oracle"), CASES.values(), ids=CASES)
-def test_channels_are_filtered_one_by_one_and_input_is_kept(
-    kernel: Any, halo: Sequence[int], oracle: Any
-) -> None:
+def test_channels_are_filtered_one_by_one_and_input_is_kept(kernel: Any, halo: Sequence[int], oracle: Any) -> None:
     channels = np.stack([IMAGE, IMAGE[::-1]])
     block = padded(channels, halo)
     block.setflags(write=False)
@@ -131,9 +125,7 @@ def test_gaussian_of_any_dtype_is_float32(dtype: str) -> None:
     shape=st.tuples(*[st.integers(1, 20)] * 3),
     sigma=st.tuples(*[st.sampled_from([0, 0.3, 0.5, 1, 1.7, 2.5])] * 3),
 )
-def test_gaussian_equals_scipy_for_any_shape_and_sigma(
-    shape: tuple[int, ...], sigma: tuple[float, ...]
-) -> None:
+def test_gaussian_equals_scipy_for_any_shape_and_sigma(shape: tuple[int, ...], sigma: tuple[float, ...]) -> None:
     image = np.random.default_rng(0).normal(0, 1, shape).astype(np.float32)
     halo = gaussian_halo(sigma)
     result = gaussian(padded(image, halo), sigma)

@@ -36,9 +36,7 @@ def test_pairs_share_positions() -> None:
     # 3 and 7 share one voxel, which is all of 7 and a third of 3; 1 and 9 two, all of 1.
     assert overlapping_pairs(a, b, min_fraction=1).tolist() == [[1, 9], [2, 2**63], [3, 7], [3, 8]]
     wide = np.array([[7, 7, 7, 7], [7, 7, 0, 0]])
-    assert overlapping_pairs(np.array([[1, 2, 2, 2], [1, 1, 1, 1]]), wide, min_fraction=0.7).tolist() == [
-        [2, 7]
-    ]
+    assert overlapping_pairs(np.array([[1, 2, 2, 2], [1, 1, 1, 1]]), wide, min_fraction=0.7).tolist() == [[2, 7]]
 
 
 def test_nothing_in_common_is_no_pair() -> None:

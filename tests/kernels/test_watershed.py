@@ -29,16 +29,12 @@ def test_distance_equals_scipy(spacing: tuple[float, ...]) -> None:
 def test_distance_of_a_view_that_is_not_contiguous() -> None:
     pytest.importorskip("edt")
     view = MASK[:, ::2].transpose(2, 0, 1)
-    np.testing.assert_allclose(
-        distance(view, (3, 2, 1)), ndi.distance_transform_edt(view, (3, 2, 1)), rtol=1e-5
-    )
+    np.testing.assert_allclose(distance(view, (3, 2, 1)), ndi.distance_transform_edt(view, (3, 2, 1)), rtol=1e-5)
 
 
 def balls(*centres: tuple[int, int, int], radius: int) -> np.ndarray:
     grid = np.stack(np.meshgrid(*[np.arange(40)] * 3, indexing="ij"))
-    return np.any(
-        [((grid - np.reshape(c, (3, 1, 1, 1))) ** 2).sum(axis=0) <= radius**2 for c in centres], axis=0
-    )
+    return np.any([((grid - np.reshape(c, (3, 1, 1, 1))) ** 2).sum(axis=0) <= radius**2 for c in centres], axis=0)
 
 
 def test_touching_balls_are_split_at_the_neck() -> None:
@@ -107,9 +103,7 @@ def test_mutex_watershed_finds_the_objects_of_perfect_affinities() -> None:
 
 def test_mutex_watershed_equals_the_package_less_its_weak_fragments() -> None:
     mwatershed = pytest.importorskip("mwatershed")
-    affinities = ndi.gaussian_filter(np.random.default_rng(2).random((6, 10, 14, 15)), (0, 1, 1, 1)).astype(
-        np.float32
-    )
+    affinities = ndi.gaussian_filter(np.random.default_rng(2).random((6, 10, 14, 15)), (0, 1, 1, 1)).astype(np.float32)
     bias = 0.5
     fragments = mwatershed.agglom(affinities.astype(np.float64) - bias, OFFSETS)
     expected, number = np.zeros(fragments.shape, np.uint64), 0

@@ -74,8 +74,7 @@ class SimpleBlockwiseMerger(PostProcessor):
     def _process(self, data: Array, chunk_corner: Sequence[int] | None = None) -> Array:
         if chunk_corner is None:
             raise ParameterError(
-                "SimpleBlockwiseMerger needs to know the chunk: "
-                "call process(data, chunk_corner=its index on the grid)"
+                "SimpleBlockwiseMerger needs to know the chunk: call process(data, chunk_corner=its index on the grid)"
             )
         ids = cast.truncate(data, np.uint64)
         chunk = tuple(int(n) for n in chunk_corner)

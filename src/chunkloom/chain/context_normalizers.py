@@ -86,9 +86,7 @@ class CLAHENormalizer(InputNormalizer):
     min_value: float = number(0.0, "Values below it count as it.")
     max_value: float = number(255.0, "Values above it count as it.")
     radius: int = integer(32, "Reach of the window along y and x, in voxels.", minimum=1, maximum=256)
-    radius_z: int = integer(
-        0, "Reach of the window along z; 0 treats each plane alone.", minimum=0, maximum=256
-    )
+    radius_z: int = integer(0, "Reach of the window along z; 0 treats each plane alone.", minimum=0, maximum=256)
     clip_limit: float = number(
         0.03, "Largest share of the window in one bin of its histogram; 1 for no limit.", above=0, maximum=1
     )
@@ -109,9 +107,7 @@ class CLAHENormalizer(InputNormalizer):
     def _process(self, data: Array) -> Array:
         return self.process_cropped(data, (0, 0, 0), (0, 0, 0))
 
-    def process_cropped(
-        self, data: Array, before: Sequence[int], after: Sequence[int], **context: Any
-    ) -> Array:
+    def process_cropped(self, data: Array, before: Sequence[int], after: Sequence[int], **context: Any) -> Array:
         return _each_volume(
             np.asarray(data),
             lambda volume: equalize.equalize(

@@ -148,9 +148,7 @@ def with_channel(data: Array, channel: int, result: Array) -> Array:
     """`data` in the dtype of `result`, with `result` as its channel."""
     if data.ndim == 3:
         return result
-    channels = [
-        result if n == channel else cast.truncate(other, result.dtype) for n, other in enumerate(data)
-    ]
+    channels = [result if n == channel else cast.truncate(other, result.dtype) for n, other in enumerate(data)]
     return np.stack(channels)
 
 

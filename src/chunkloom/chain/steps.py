@@ -118,9 +118,7 @@ class Step:
 
     __call__ = process
 
-    def process_cropped(
-        self, data: Array, before: Sequence[int], after: Sequence[int], **context: Any
-    ) -> Array:
+    def process_cropped(self, data: Array, before: Sequence[int], after: Sequence[int], **context: Any) -> Array:
         """`process(data)` without `before` voxels at the lower and `after` at the upper end of z, y, x.
 
         A step may override it to leave out work, never to change a value.

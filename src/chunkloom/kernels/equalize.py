@@ -64,9 +64,7 @@ def equalize(
     voxels = (counts[0][:, None, None] * counts[1][:, None] * counts[2]).astype(np.float32)
     limit = np.maximum(np.float32(1), np.float32(clip_limit) * voxels)
 
-    below = np.zeros(
-        own_place.shape, np.float32
-    )  # kept voxels in darker bins, and in the own bin up to its place
+    below = np.zeros(own_place.shape, np.float32)  # kept voxels in darker bins, and in the own bin up to its place
     kept = np.zeros(own_place.shape, np.float32)
     for number in np.unique(numbers):
         held = np.minimum(_count(numbers == number, windows), limit)
