@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -253,3 +254,28 @@ def test_merger_works_on_its_channel() -> None:
     merger.process(data, chunk_corner=(0, 0, 0))
     merger.process(data + 1, chunk_corner=(1, 0, 0))
     assert merger.equivalences() == [[1, 2]]
+
+
+def test_real_neurons_come_back_from_their_noisy_affinities(shared: Path) -> None:
+    """Affinities of a real segmentation (1 within an object, 0 between), with seeded noise, and back."""
+    pytest.importorskip("mwatershed")
+    tensorstore = pytest.importorskip("tensorstore")
+    metrics = pytest.importorskip("skimage.metrics")
+    path = shared / "data" / "fibsem.zarr" / "neurons" / "s0"
+    store = tensorstore.open({"driver": "zarr", "kvstore": {"driver": "file", "path": str(path)}}).result()
+    truth = store[:48, :64, 60:124].read().result().astype(np.uint64)
+    rng = np.random.default_rng(0)
+    affinities = np.zeros((len(OFFSETS), *truth.shape), np.float32)
+    for channel, offset in enumerate(OFFSETS):
+        here = tuple(slice(0, n - o) for o, n in zip(offset, truth.shape, strict=True))
+        there = tuple(slice(o, None) for o in offset)
+        affinities[(channel, *here)] = (truth[here] == truth[there]) & (truth[here] != 0)
+    affinities = np.clip(affinities * 0.8 + rng.normal(0.1, 0.05, affinities.shape), 0, 1).astype(np.float32)
+    result = AffinityPostprocessor(0.5, str(OFFSETS)).process(
+        affinities, chunk_corner=(0, 0, 0), chunk_num_voxels=48**3
+    )
+    inside = truth > 0
+    split, merged = metrics.variation_of_information(truth[inside], result[0][inside].astype(np.int64))
+    assert len(np.unique(truth)) > 5
+    assert merged < 0.05
+    assert split < 0.2
