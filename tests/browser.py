@@ -149,7 +149,9 @@ class BrowserPage:
 
     def panels(self) -> dict[str, Panel]:
         """The cross-sections by their axes: "xy", "xz", "yz"."""
-        found = [Panel(**{**p, "right": tuple(p["right"]), "down": tuple(p["down"])}) for p in self.page.evaluate(PANELS)]
+        found = [
+            Panel(**{**p, "right": tuple(p["right"]), "down": tuple(p["down"])}) for p in self.page.evaluate(PANELS)
+        ]
         return {panel.axes: panel for panel in found}
 
     def problems(self) -> list[str]:
