@@ -121,7 +121,9 @@ def test_channel_of_a_prediction_is_placed_like_the_rest_and_leaves_em_as_it_is(
         predicted = (seen == [0, 0, 255]).all(axis=-1)
         np.testing.assert_allclose(seen_box(predicted, panel), expected_box(panel), atol=1, err_msg=name)
         left, right, top, bottom = seen_box(predicted, panel)
-        around = seen[top - 3 : bottom + 3, left - 3 : right + 3][~predicted[top - 3 : bottom + 3, left - 3 : right + 3]]
+        around = seen[top - 3 : bottom + 3, left - 3 : right + 3][
+            ~predicted[top - 3 : bottom + 3, left - 3 : right + 3]
+        ]
         # EM, inside its cube or outside, or one or the other along an edge.
         assert {tuple(pixel) for pixel in around.tolist()} <= {(30, 30, 30), (220, 220, 220)}
 
