@@ -34,8 +34,14 @@ def read_with_tensorstore(url: str, word: str) -> np.ndarray:
     """The array at `url` by tensorstore."""
     import tensorstore as ts
 
-    driver = {"zarr2": "zarr", "zarr3": "zarr3"}[word]
-    return ts.open({"driver": driver, "kvstore": url.rstrip("/") + "/"}, open=True).result().read().result()
+    if word == "precomputed":
+        base, _, scale = url.rpartition("/")
+        spec = {"driver": "neuroglancer_precomputed", "kvstore": base + "/", "scale_index": int(scale[1:])}
+        array = ts.open(spec, open=True).result().read().result().transpose()
+        return array[0] if array.shape[0] == 1 else array
+    driver = {"zarr2": "zarr", "zarr3": "zarr3", "n5": "n5"}[word]
+    array = ts.open({"driver": driver, "kvstore": url.rstrip("/") + "/"}, open=True).result().read().result()
+    return array.transpose() if word == "n5" else array
 
 
 READERS = {"zarr-python": lambda url, word: read_with_zarr(url), "tensorstore": read_with_tensorstore}

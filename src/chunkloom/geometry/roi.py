@@ -7,7 +7,7 @@ Behaves like the regions that scripts of this field know (`offset`, `shape`, `be
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -130,7 +130,7 @@ class Roi:
         A region of which nothing is left under "shrink" has shape 0. Float noise (1e-6 voxel) does not move a corner.
         """
         size = coordinate(voxel_size, self.dims)
-        rounding = {
+        rounding: dict[str, tuple[Callable[[float], int], Callable[[float], int]]] = {
             "grow": (math.floor, math.ceil),
             "shrink": (math.ceil, math.floor),
             "closest": (round, round),

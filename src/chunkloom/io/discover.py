@@ -111,13 +111,17 @@ def make_level(
 
 def make_pyramid(levels: Sequence[Level], warnings: Sequence[str] = ()) -> Pyramid:
     """Levels sorted finest first (by the volume of a voxel; equals keep their order)."""
-    ordered = sorted(levels, key=lambda level: level.meta.voxel_size_nm[0] * level.meta.voxel_size_nm[1] * level.meta.voxel_size_nm[2])
+    ordered = sorted(
+        levels,
+        key=lambda level: level.meta.voxel_size_nm[0] * level.meta.voxel_size_nm[1] * level.meta.voxel_size_nm[2],
+    )
     told = [*warnings, *(warning for level in ordered for warning in level.meta.warnings)]
     return Pyramid(ordered[0].meta.format, tuple(ordered), tuple(dict.fromkeys(told)))
 
 
 def _axes(layout: ArrayLayout, own: Found, group: Found, path: str, warnings: list[str]) -> tuple[str, ...]:
-    candidates = (group.axes, own.axes, layout.names and placement.clean_axes(layout.names, layout.ndim))
+    named_by_format = placement.clean_axes(layout.names, layout.ndim) if layout.names else None
+    candidates = (group.axes, own.axes, named_by_format)
     for axes in candidates:
         if axes is not None and len(axes) == layout.ndim and set(SPACE) <= set(axes):
             return axes
@@ -125,7 +129,7 @@ def _axes(layout: ArrayLayout, own: Found, group: Found, path: str, warnings: li
     if layout.ndim < 3 or (named is not None and set(SPACE) & set(named)):
         listed = ", ".join(named or placement.default_axes(layout.ndim)) or "none"
         raise FormatError(
-            f"{path} has {layout.ndim} dimensions with axes {listed}: expected the three space axes z, y, x (and channels)"
+            f"{path} has {layout.ndim} dimensions with axes {listed}: expected the space axes z, y, x (and channels)"
         )
     axes = placement.default_axes(layout.ndim)
     if named is not None:
@@ -134,14 +138,15 @@ def _axes(layout: ArrayLayout, own: Found, group: Found, path: str, warnings: li
 
 
 def _no_such_path(location: Location) -> str:
-    """ "no such path", with the deepest folder that does exist and what it holds."""
+    """ "no such path"; inside a container, with what there is beside the missing part."""
     parent = location.parent()
     while not os.path.isdir(parent.base) and not parent.is_root:
         parent = parent.parent()
     names = [name for name in Store(parent).folders() or [] if not name.startswith(".")]
-    missing = location.base[len(parent.base.rstrip("/")) + 1 :].split("/")[0]
-    hint = f"; {nearest(missing, names)}" if 0 < len(names) <= 40 else ""
-    return f"no such path: {location.text} ({parent.base} exists, but holds no {missing!r}{hint})"
+    if not parent.container_suffix or not 0 < len(names) <= 40:
+        return f"no such path: {location.text}"
+    missing = location.base[len(parent.base) + 1 :].split("/")[0]
+    return f"no such path: {location.text} ({parent.base} holds no {missing!r}; {nearest(missing, names)})"
 
 
 def _not_a_volume(location: Location) -> str:

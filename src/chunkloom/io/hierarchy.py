@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from chunkloom.errors import AccessError, FormatError, VolumeNotFoundError
@@ -124,8 +124,8 @@ def _node(store: Store, documents: dict[str, Document], found: Mapping[str, Any]
     if n5_document is not None:
         if not isinstance(n5_document.value, dict):
             raise FormatError(f"{store.where('attributes.json')}: expected a JSON object")
-        kind = "array" if "dimensions" in n5_document.value else "group"
-        return Node(store, "n5", kind, n5_document.value, n5_document.value, (n5_document.state,), "attributes.json")
+        n5_kind: Literal["array", "group"] = "array" if "dimensions" in n5_document.value else "group"
+        return Node(store, "n5", n5_kind, n5_document.value, n5_document.value, (n5_document.state,), "attributes.json")
     info = documents.get("info")
     if info is not None and isinstance(info.value, dict) and "scales" in info.value:
         return Node(store, "precomputed", "group", {}, info.value, (info.state,), "info")
@@ -157,7 +157,9 @@ def _single_array(node: Node, separator: str | None) -> Level:
     if node.format == "n5":
         inherited, states = _inherited(node)
         name = node.store.location.name
-        group = n5.level_placement(inherited, node.attributes, name, layout.ndim, node.store.where("../attributes.json"))
+        group = n5.level_placement(
+            inherited, node.attributes, name, layout.ndim, node.store.where("../attributes.json")
+        )
         return _level(node, group, states, separator, layout)
     listed = _listed_above(node)
     if listed is None:
@@ -237,7 +239,11 @@ def _of_group(node: Node, separator: str | None, depth: int) -> Pyramid:
         child = read_node(node.store.child(path), (node.format,))
         if child is None:
             raise VolumeNotFoundError(f"{node.store} says that its data is in {path!r}, and there is nothing")
-        found = _of_group(child, separator, depth + 1) if child.kind == "group" else make_pyramid([_single_array(child, separator)])
+        found = (
+            _of_group(child, separator, depth + 1)
+            if child.kind == "group"
+            else make_pyramid([_single_array(child, separator)])
+        )
         return Pyramid(found.format, found.levels, (*warnings, *found.warnings))
     return _of_children(node, separator)
 
@@ -361,9 +367,13 @@ def _with_sizes_by_shape(levels: list[Level]) -> list[Level]:
         return levels
     sized = [levels[0]]
     for level in levels[1:]:
-        factors = [max(1, round(a / max(1, b))) for a, b in zip(first.spatial_shape, level.meta.spatial_shape, strict=True)]
+        factors = [
+            max(1, round(a / max(1, b))) for a, b in zip(first.spatial_shape, level.meta.spatial_shape, strict=True)
+        ]
         z, y, x = (v * f for v, f in zip(first.voxel_size_nm, factors, strict=True))
-        warning = f"{level.meta.path}: no metadata give its voxel size; taken from its shape as {factors} times the finest"
+        warning = (
+            f"{level.meta.path}: no metadata give its voxel size; taken from its shape as {factors} times the finest"
+        )
         meta = replace(
             level.meta,
             voxel_size_nm=(z, y, x),

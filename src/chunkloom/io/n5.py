@@ -105,7 +105,7 @@ def chunk_key(index: Sequence[int]) -> str:
 
 
 def own_placement(attributes: Mapping[str, Any], ndim: int, where: str) -> Found:
-    """What an array's own attributes say; a `pixelResolution` or `resolution` beside `downsamplingFactors` is the base's."""
+    """What an array's own attributes say; a resolution beside `downsamplingFactors` is that of the finest level."""
     found = placement.legacy_placement(attributes, ndim, where, x_first=True)
     if found.voxel_size_nm is None or isinstance(attributes.get("transform"), dict):
         return found
@@ -113,9 +113,7 @@ def own_placement(attributes: Mapping[str, Any], ndim: int, where: str) -> Found
     return found if factors is None else _scaled(found, factors)
 
 
-def level_placement(
-    group: Mapping[str, Any], level: Mapping[str, Any], name: str, ndim: int, where: str
-) -> Found:
+def level_placement(group: Mapping[str, Any], level: Mapping[str, Any], name: str, ndim: int, where: str) -> Found:
     """What a group says of its level `name` (`s2`): its base resolution times the level's downsampling factors.
 
     The group's list `scales` (or `downsamplingFactors`) wins over the level's own `downsamplingFactors`.
@@ -123,11 +121,11 @@ def level_placement(
     base = placement.legacy_placement(group, ndim, where, x_first=True)
     number = re.fullmatch(r"s?(\d{1,6})", name.rsplit("/", 1)[-1])
     for member in ("scales", "downsamplingFactors"):
-        entries = group.get(member)
-        if isinstance(entries, list) and entries and isinstance(entries[0], list) and number:
-            if int(number.group(1)) < len(entries):
-                factors = _factors(entries[int(number.group(1))], ndim, f"{where}: {member}")
-                return base if factors is None else _scaled(base, factors)
+        entries: Any = group.get(member)
+        listed = isinstance(entries, list) and len(entries) > 0 and isinstance(entries[0], list)
+        if listed and number and int(number.group(1)) < len(entries):
+            factors = _factors(entries[int(number.group(1))], ndim, f"{where}: {member}")
+            return base if factors is None else _scaled(base, factors)
     factors = _factors(level.get("downsamplingFactors"), ndim, f"{where}, {name}: downsamplingFactors")
     return base if factors is None else _scaled(base, factors)
 

@@ -5,7 +5,9 @@ A value that comes out of here has the type and the bounds it says; nothing afte
 
 from __future__ import annotations
 
+import contextlib
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ MAX_CHUNK_BYTES = 4 * 2**30
 MAX_RANK = 32
 # Largest index that tensorstore and 64-bit arithmetic on offsets hold with room to spare.
 MAX_EXTENT = 2**60
+_HEX = re.compile(r"0[xX][0-9a-fA-F]+")
 
 
 def brief(value: object) -> str:
@@ -97,7 +100,9 @@ def number_type(name: str, where: str) -> np.dtype[Any]:
     except (TypeError, ValueError) as error:
         raise FormatError(f"{where} is {brief(name)}: not a data type") from error
     if dtype.kind not in "biufc" or dtype.itemsize > (16 if dtype.kind == "c" else 8):
-        raise FormatError(f"{where} is {brief(name)}: expected a type of numbers or booleans, which a volume is made of")
+        raise FormatError(
+            f"{where} is {brief(name)}: expected a type of numbers or booleans, which a volume is made of"
+        )
     return dtype
 
 
@@ -124,27 +129,22 @@ def fill_number(value: object, dtype: np.dtype[Any], where: str) -> Any:
         real, imaginary = value if isinstance(value, list) and len(value) == 2 else (value, 0)
         part = np.dtype("f8")
         return native.type(complex(fill_number(real, part, where), fill_number(imaginary, part, where)))
+    number: Any = value
     if isinstance(value, str):
         if native.kind == "f" and value in special:
             return native.type(special[value])
-        if value.startswith(("0x", "0X")) and len(value) <= 2 + 2 * native.itemsize:
-            try:
-                return np.frombuffer(int(value, 16).to_bytes(native.itemsize, "little"), native.newbyteorder("<"))[0]
-            except ValueError:
-                pass
-    elif isinstance(value, bool | int | float) and not isinstance(value, bool) or native.kind == "b":
+        # zarr v3 allows the bytes of a number in hexadecimal, which is how NaNs with a payload are kept.
+        if native.kind in "iuf" and _HEX.fullmatch(value) and len(value) == 2 + 2 * native.itemsize:
+            return np.array(int(value, 16), f"u{native.itemsize}").view(native)[()]
+    elif native.kind == "b":
+        if number in (True, False):
+            return native.type(bool(number))
+    elif isinstance(value, bool | int | float):
         if native.kind == "f":
-            try:
-                return native.type(value)
-            except OverflowError:
-                pass
-        elif native.kind == "b":
-            if value in (True, False, 0, 1):
-                return native.type(bool(value))
-        elif math.isfinite(value) and int(value) == value:
+            with contextlib.suppress(OverflowError), np.errstate(over="ignore"):
+                return native.type(number)
+        elif math.isfinite(number) and int(number) == number:
             limits = np.iinfo(native)
-            if limits.min <= int(value) <= limits.max:
-                return native.type(int(value))
-    elif isinstance(value, bool) and native.kind in "iuf":
-        return native.type(int(value))
+            if limits.min <= int(number) <= limits.max:
+                return native.type(int(number))
     raise FormatError(f"{where} is {brief(value)}: expected a value of {native.name}")

@@ -149,7 +149,9 @@ def parse_path(path: str | os.PathLike[str]) -> Location:
     if piped and piped.group(2) in _FORMATS:
         rest, hint, below = piped.group(1), _FORMATS[piped.group(2)], piped.group(3).strip("/")
     elif piped and _URL.match(rest):
-        raise ParameterError(f"unknown format {piped.group(2)!r} after '|' in {text}: {nearest(piped.group(2), list(_FORMATS))}")
+        raise ParameterError(
+            f"unknown format {piped.group(2)!r} after '|' in {text}: {nearest(piped.group(2), list(_FORMATS))}"
+        )
 
     url = _URL.match(rest)
     while url and url.group(1) in _FORMATS:

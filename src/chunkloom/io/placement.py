@@ -30,7 +30,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Dataset:
-    """One level of an OME multiscale: scale and translation per axis in the axes' units, both levels of transforms in."""
+    """One level of an OME multiscale: scale and translation per axis, in the axes' units, all transforms applied."""
 
     path: str
     scale: tuple[float, ...] | None
@@ -130,7 +130,7 @@ def ome_placement(multiscale: Multiscale, dataset: Dataset, ndim: int) -> Found:
 
 
 def legacy_placement(attributes: Mapping[str, Any], ndim: int, where: str, x_first: bool) -> Found:
-    """What an array's (or group's) own attributes say: `transform`, `pixelResolution`, `resolution`/`voxel_size`/`offset`.
+    """What attributes other than OME's say: `transform`, `pixelResolution`, `resolution`, `voxel_size`, `offset`.
 
     Parameters
     ----------
@@ -279,7 +279,7 @@ def _axis_names(multiscale: Multiscale, ndim: int) -> tuple[str, ...]:
 def _axes(value: object, where: str) -> tuple[tuple[str, str, str | None], ...] | None:
     if value is None:
         return None
-    axes = []
+    axes: list[tuple[str, str, str | None]] = []
     for i, entry in enumerate(parse.sequence(value, where)):
         if isinstance(entry, str):  # OME-NGFF 0.3
             axes.append((entry, "space" if entry in SPACE else "", None))

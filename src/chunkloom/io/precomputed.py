@@ -34,9 +34,7 @@ def find(document: object, store: Store, where: str, states: Sequence[str], scal
     return make_pyramid([_level(info, scales[i], i, store, where, states) for i in numbers])
 
 
-def _level(
-    info: dict[str, Any], value: object, number: int, store: Store, where: str, states: Sequence[str]
-) -> Level:
+def _level(info: dict[str, Any], value: object, number: int, store: Store, where: str, states: Sequence[str]) -> Level:
     at = f"{where}: scales[{number}]"
     scale = parse.mapping(value, at)
     layout = parse_scale(info, scale, where, at)

@@ -97,8 +97,8 @@ class StoredArray:
             lo.append(full[axis].start if picked is None else picked)
             hi.append(full[axis].stop if picked is None else picked + 1)
         # A view of `out` in stored axis order, with the selected axes back as axes of one voxel.
-        view = out.transpose(np.argsort(self._permutation))
-        view = view[tuple(slice(None) if picked is None else np.newaxis for picked in self._picked)]
+        view = out.transpose([int(i) for i in np.argsort(self._permutation)])
+        view = np.expand_dims(view, tuple(i for i, picked in enumerate(self._picked) if picked is not None))
         self._reader.read_into(Box(tuple(lo), tuple(hi)), view)
 
     def identity(self) -> str:
@@ -179,12 +179,11 @@ def read_padded(
     inside = box.intersect(Box.of_shape(shape))
     out = np.empty((*array.meta.shape[:-3], *box.shape), array.meta.dtype)
     if pad == "constant":
-        target = (..., *inside.slices(box.lo))
         if inside.is_empty:
             out[...] = fill
             return out
         _fill_outside(out, inside.shift(tuple(-b for b in box.lo)), fill)
-        array.read_into(inside, out[target])
+        array.read_into(inside, _spatial(out, inside.slices(box.lo)))
         return out
     if 0 in shape:
         raise ParameterError(f"{array.meta.path} has no voxels to pad with: its shape is {shape}")
@@ -198,7 +197,7 @@ def read_padded(
         slice(min(max(c - b, 0), n - k), min(max(c - b, 0), n - k) + k)
         for b, c, n, k in zip(box.lo, lo, box.shape, nearest.shape, strict=True)
     )
-    array.read_into(nearest, out[(..., *at)])
+    array.read_into(nearest, _spatial(out, at))
     for axis, part in enumerate(at):
         _repeat_edges(out, out.ndim - 3 + axis, part)
     return out
@@ -207,9 +206,16 @@ def read_padded(
 def _fill_outside(out: NDArray[Any], inside: Box, fill: float) -> None:
     """Set what lies outside `inside` (z, y, x of `out`), each voxel once."""
     for axis in range(3):
-        before = [slice(b, h) for b, h in zip(inside.lo[:axis], inside.hi[:axis], strict=True)]
-        out[(..., *before, slice(0, inside.lo[axis]), *[slice(None)] * (2 - axis))] = fill
-        out[(..., *before, slice(inside.hi[axis], None), *[slice(None)] * (2 - axis))] = fill
+        before = inside.slices()[:axis]
+        after = (slice(None),) * (2 - axis)
+        _spatial(out, (*before, slice(0, inside.lo[axis]), *after))[...] = fill
+        _spatial(out, (*before, slice(inside.hi[axis], None), *after))[...] = fill
+
+
+def _spatial(out: NDArray[Any], slices: tuple[slice, ...]) -> NDArray[Any]:
+    """The view of `out` with `slices` of its last axes, whatever axes come before."""
+    view: NDArray[Any] = out[(slice(None),) * (out.ndim - len(slices)) + slices]
+    return view
 
 
 def _repeat_edges(out: NDArray[Any], axis: int, part: slice) -> None:
@@ -259,6 +265,6 @@ def _picked(meta: ArrayMeta, select: Mapping[str, int]) -> dict[str, int]:
             picked[axis] = 0
         elif axis == "t":
             raise ParameterError(
-                f"{meta.path} has {size} time points: name one with select={{'t': 0}} (--select t=0 on the command line)"
+                f"{meta.path} has {size} time points: take one with select={{'t': 0}} (as an option --select t=0)"
             )
     return picked

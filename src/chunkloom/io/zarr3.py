@@ -165,9 +165,7 @@ def _names(value: object, where: str, ndim: int) -> tuple[str | None, ...] | Non
     return tuple(None if entry is None else parse.text(entry, where) for entry in entries)
 
 
-def _pipeline(
-    value: object, shape: tuple[int, ...], dtype: np.dtype[Any], where: str, depth: int
-) -> tuple[Codec, ...]:
+def _pipeline(value: object, shape: tuple[int, ...], dtype: np.dtype[Any], where: str, depth: int) -> tuple[Codec, ...]:
     entries = parse.sequence(value, where)
     if not entries or len(entries) > parse.MAX_RANK or depth > 4:
         raise FormatError(f"{where} has {len(entries)} entries at depth {depth}: expected a short list of codecs")
@@ -187,7 +185,9 @@ def _pipeline(
             codecs.append(_shard(configuration, shape, dtype, at, depth))
             continue
         if name not in _REGISTERED and not name.startswith("numcodecs."):
-            raise FormatError(f"{where} names {parse.brief(name)}: expected one of {', '.join(_REGISTERED)}, numcodecs.*")
+            raise FormatError(
+                f"{where} names {parse.brief(name)}: expected one of {', '.join(_REGISTERED)}, numcodecs.*"
+            )
         codecs.append(Codec(name, configuration))
     if sum(codec.name in ("bytes", "sharding_indexed") for codec in codecs) != 1 and not any(
         codec.name in ("numcodecs.pcodec", "numcodecs.zfpy") for codec in codecs
@@ -215,7 +215,9 @@ def _shard(
         raise FormatError(f"{where}.chunk_shape {list(inner)} does not divide the shard's shape {list(shape)}")
     counts = tuple(outer // chunk for outer, chunk in zip(shape, inner, strict=True))
     if math.prod(counts) * 16 > parse.MAX_CHUNK_BYTES:
-        raise FormatError(f"{where} has {math.prod(counts)} chunks in a shard, whose index alone would not fit in memory")
+        raise FormatError(
+            f"{where} has {math.prod(counts)} chunks in a shard, whose index alone would not fit in memory"
+        )
     location = configuration.get("index_location", "end")
     if location not in ("start", "end"):
         raise FormatError(f"{where}.index_location is {parse.brief(location)}: expected 'start' or 'end'")
@@ -257,7 +259,13 @@ def _readable(codec: Codec, dtype: np.dtype[Any]) -> dict[str, Any]:
             configuration = {"endian": codec.configuration.get("endian", "little")}
             return {"name": "bytes", "configuration": configuration} if dtype.itemsize > 1 else {"name": "bytes"}
         case "blosc":
-            configuration = {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": dtype.itemsize, "blocksize": 0}
+            configuration = {
+                "cname": "lz4",
+                "clevel": 5,
+                "shuffle": "shuffle",
+                "typesize": dtype.itemsize,
+                "blocksize": 0,
+            }
         case "gzip":
             configuration = {"level": 1}
         case "zstd":

@@ -52,7 +52,8 @@ def mode(array: Array, factor: Sequence[int]) -> Array:
         largest = np.inf
     else:
         largest = np.iinfo(array.dtype).max
-    return np.where(most, values, largest).min(axis=-1).astype(array.dtype).reshape(*lead, *grid)
+    chosen: Array = np.where(most, values, largest).min(axis=-1).astype(array.dtype)
+    return chosen.reshape(*lead, *grid)
 
 
 def _in_blocks(array: Array, grid: Sequence[int], factor: Sequence[int]) -> Array:

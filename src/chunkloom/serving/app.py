@@ -19,7 +19,7 @@ from chunkloom.engine.cache import ByteCache
 from chunkloom.engine.demand import Claim, Scheduler, Work
 from chunkloom.engine.formats import ChunkKey, Format, served_format
 from chunkloom.engine.volume import Volume, make_digest
-from chunkloom.errors import CancelledWorkError, ChunkloomError, ParameterError
+from chunkloom.errors import CancelledWorkError, ChunkloomError, FormatError, ParameterError
 from chunkloom.geometry import Box
 from chunkloom.serving import answers
 from chunkloom.serving.answers import Answer, Receive, Scope, Send
@@ -27,7 +27,8 @@ from chunkloom.serving.answers import Answer, Receive, Scope, Send
 log = logging.getLogger(__name__)
 
 RESERVED = frozenset({"api", "metrics", "static", "v", "update", "__control__", "docs", "healthz"})
-FORMATS = {"zarr": "zarr2", "zarr2": "zarr2", "zarr3": "zarr3"}
+FORMATS = {"zarr": "zarr2", "zarr2": "zarr2", "zarr3": "zarr3", "n5": "n5", "precomputed": "precomputed"}
+WORDS = ("zarr2", "zarr3", "n5", "precomputed")
 ENCODED_BYTES = 512 << 20
 
 JSON = b"application/json"
@@ -147,14 +148,17 @@ class ChunkApp:
                 return answers.refusal(404, f"volume {served.name!r} has another digest now: {served.digest}")
             rest, pinned = rest[1:], True
         if not rest or rest[0] not in FORMATS:
-            return answers.refusal(404, f"no such format of {served.name!r}: there are zarr2 (or zarr) and zarr3")
+            return answers.refusal(404, f"no such format of {served.name!r}: there are {', '.join(FORMATS)}")
         word, below = FORMATS[rest[0]], "/".join(rest[1:])
-        document = served.documents(word, pinned).get(below)
+        try:
+            document = served.documents(word, pinned).get(below)
+        except FormatError as error:
+            return answers.refusal(422, f"{served.name}: {error}")
         if document is not None:
             if answers.matches(document.etag or b"", answers.header(scope, b"if-none-match")):
                 return answers.not_modified(document.etag or b"", _cache_control(document))
             return document
-        key = served.format(word).parse_key(below)
+        key = served.format(word).parse_key(below, served.volume)
         if key is None or not _exists(served.volume, key):
             return answers.refusal(404, f"no such file or chunk in {served.name}/{word}: {below!r}")
         return await self._chunk(scope, receive, served, word, key, pinned)
@@ -221,9 +225,7 @@ class ChunkApp:
                 await gone
 
     def _index(self) -> bytes:
-        listing = {
-            name: {"digest": served.digest, "formats": ["zarr2", "zarr3"]} for name, served in self.volumes.items()
-        }
+        listing = {name: {"digest": served.digest, "formats": list(WORDS)} for name, served in self.volumes.items()}
         return (json.dumps({"volumes": listing}, indent=2) + "\n").encode()
 
 

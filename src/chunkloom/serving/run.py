@@ -108,6 +108,8 @@ class VolumeServer:
 
     def volumes(self) -> list[dict[str, Any]]:
         """What is served, as the ready file lists it."""
+        from chunkloom.serving.app import WORDS
+
         listed = []
         for name, served in self.app.volumes.items():
             level = served.volume.levels[0]
@@ -117,7 +119,7 @@ class VolumeServer:
                     "shape": list(level.shape),
                     "dtype": level.dtype.name,
                     "digest": served.digest,
-                    "urls": {word: f"{self.url}/{name}/{word}" for word in ("zarr2", "zarr3")},
+                    "urls": {word: f"{self.url}/{name}/{word}" for word in WORDS},
                 }
             )
         return listed

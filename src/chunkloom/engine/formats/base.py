@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from chunkloom.engine.volume import Array, Level, Volume
-from chunkloom.errors import ParameterError, nearest
+from chunkloom.errors import FormatError, ParameterError, nearest
 from chunkloom.geometry import Box
 
 Metadata = dict[str, bytes]
@@ -59,8 +60,11 @@ class Format(ABC):
         """Every metadata file of a volume called `name`: path below the volume's address, and its bytes."""
 
     @abstractmethod
-    def parse_key(self, path: str) -> ChunkKey | None:
-        """The chunk that `path` (below the volume's address) names; None when it names none."""
+    def parse_key(self, path: str, volume: Volume) -> ChunkKey | None:
+        """The chunk of `volume` that `path` (below its address) names; None when it names none.
+
+        The level or the index may lie past what there is.
+        """
 
     @abstractmethod
     def encode(self, block: Array, level: Level) -> bytes:
@@ -86,6 +90,18 @@ def parse_index(words: list[str]) -> tuple[int, int, int] | None:
         return None
     z, y, x = numbers[-3:]
     return (z, y, x)
+
+
+def needs_cast(volume: Volume, dtypes: Sequence[str], format_name: str) -> None:
+    """Refuse a dtype that a format does not have, with the cast to add."""
+    found = volume.levels[0].dtype
+    if found.name in dtypes:
+        return
+    nearest_one = {"b": "uint8", "f": "float32", "i": "int32", "u": "uint32"}.get(found.kind, "uint8")
+    raise FormatError(
+        f"{format_name} has no {found.name} (it has {', '.join(dtypes)}): add a cast, --op cast:dtype={nearest_one}, "
+        "or read it as zarr"
+    )
 
 
 def padded(block: Array, level: Level) -> Array:
@@ -160,10 +176,18 @@ def compress(codec: str, data: bytes | memoryview, itemsize: int) -> bytes:
 
 def served_format(word: str, codec: str = "zstd") -> Format:
     """The format for its word ("zarr" is zarr2), with a codec."""
+    from chunkloom.engine.formats.n5 import N5
+    from chunkloom.engine.formats.precomputed import Precomputed
     from chunkloom.engine.formats.zarr2 import Zarr2
     from chunkloom.engine.formats.zarr3 import Zarr3
 
-    known: dict[str, type[Format]] = {"zarr": Zarr2, "zarr2": Zarr2, "zarr3": Zarr3}
+    known: dict[str, type[Format]] = {
+        "zarr": Zarr2,
+        "zarr2": Zarr2,
+        "zarr3": Zarr3,
+        "n5": N5,
+        "precomputed": Precomputed,
+    }
     if word not in known:
         raise ParameterError(f"unknown format {word!r}: {nearest(word, list(known))}")
     return known[word](codec)

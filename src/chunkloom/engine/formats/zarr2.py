@@ -61,7 +61,7 @@ class Zarr2(Format):
             "dimension_separator": "/",
         }
 
-    def parse_key(self, path: str) -> ChunkKey | None:
+    def parse_key(self, path: str, volume: Volume) -> ChunkKey | None:
         first, *rest = path.split("/")
         level = parse_level(first)
         if level is None or not rest:

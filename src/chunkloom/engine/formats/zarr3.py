@@ -76,7 +76,7 @@ class Zarr3(Format):
         }
         return [layout] if self.codec == "none" else [layout, packing[self.codec]]
 
-    def parse_key(self, path: str) -> ChunkKey | None:
+    def parse_key(self, path: str, volume: Volume) -> ChunkKey | None:
         first, *rest = path.split("/")
         level = parse_level(first)
         if level is None or len(rest) < 4 or rest[0] != "c":
