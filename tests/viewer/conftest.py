@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from browser import chromium  # noqa: F401  a fixture
 
+from browser import chromium  # noqa: F401  a fixture
 from chunkloom.engine.volume import Volume
 from chunkloom.serving.app import create_app
 from chunkloom.serving.run import VolumeServer

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser import Chromium, Panel
 
+from browser import Chromium, Panel
 from chunkloom.engine.sources import array_volume
 from chunkloom.engine.volume import Kind, Volume
-from chunkloom.viewer.layers import LayerSpec, show
+from chunkloom.viewer.layers import show
 
 pytestmark = pytest.mark.browser
 
