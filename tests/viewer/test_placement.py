@@ -84,7 +84,7 @@ def look_at(viewer: Any, chromium: Chromium) -> tuple[np.ndarray[Any, Any], dict
     page = chromium.page()
     page.open(viewer.get_viewer_url())
     page.wait_until_drawn()
-    image, panels, problems = page.screenshot("/work/scratch/shot.png").astype(int), page.panels(), page.problems()
+    image, panels, problems = page.screenshot().astype(int), page.panels(), page.problems()
     page.close()
     assert problems == []
     assert sorted(panels) == ["xy", "xz", "yz"]
