@@ -18,12 +18,6 @@ from chunkloom.viewer.layers import LayerSpec
 EM = LayerSpec("em", "http://127.0.0.1:1/em/zarr3", "image", (8, 8, 8), (0, 0, 0), (9, 9, 9), "uint8")
 
 
-@pytest.fixture(autouse=True)
-def stopped():
-    yield
-    stop_viewer()
-
-
 def test_link_opens_the_viewer_page_on_loopback():
     link = viewer_link([EM])
     gc.collect()

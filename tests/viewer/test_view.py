@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from browser import Chromium
 
+from browser import Chromium
 from chunkloom.engine.sources import array_volume
 from chunkloom.serving.app import create_app
 from chunkloom.serving.run import VolumeServer
-from chunkloom.viewer.bootstrap import stop_viewer, viewer_link
+from chunkloom.viewer.bootstrap import viewer_link
 from chunkloom.viewer.scene import scene
 
 pytestmark = pytest.mark.browser
@@ -18,8 +18,8 @@ OUTSIDE = 128  # Neuroglancer's grey where there is no data
 
 
 def test_link_shows_the_whole_volume_with_its_prediction_over_it(chromium: Chromium):
-    # A ramp along x: the sampled contrast makes its ends black and white.
-    raw = np.broadcast_to(np.linspace(60, 160, 300).astype("uint8"), (120, 200, 300))
+    # Ever steeper along x: the sampled contrast makes its ends black and white, its middle dark.
+    raw = np.broadcast_to((60 + 100 * np.linspace(0, 1, 300) ** 2).astype("uint8"), (120, 200, 300))
     prediction = np.zeros((120, 200, 300), "float32")
     prediction[:, 50:150, 100:200] = 1
     grid = {"voxel_size_nm": (10.48, 8, 8), "corner_nm": (1000.3, -200, 5)}
@@ -30,7 +30,6 @@ def test_link_shows_the_whole_volume_with_its_prediction_over_it(chromium: Chrom
         page.wait_until_drawn()
         image, panels, problems = page.screenshot().astype(int), page.panels(), page.problems()
         page.close()
-    stop_viewer()
     assert problems == []
     for name, panel in panels.items():
         seen = panel.crop(image)
@@ -39,5 +38,5 @@ def test_link_shows_the_whole_volume_with_its_prediction_over_it(chromium: Chrom
         data = (np.abs(seen - OUTSIDE).max(axis=-1) > 2).sum() / seen[..., 0].size
         assert data > 0.25, f"{name}: the volume is small"
     middle = panels["xy"].crop(image)[panels["xy"].height // 2 + 5, panels["xy"].width // 2 - 5]
-    # Half raw grey, half the palette's second colour #4dc3ff.
+    # Half raw dark, half the palette's second colour #4dc3ff.
     assert middle[2] - middle[0] > 60
