@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from chunkloom.models.kinds import ModelConfig
-    from chunkloom.serving.run import VolumeServer, bind
+    from chunkloom.serving.run import VolumeServer
     from chunkloom.serving.volumes import Served
 
 
@@ -25,7 +25,7 @@ class ServerOptions:
     host: str = "127.0.0.1"
     port: int = 0
     ready_file: str | None = None
-    codec: str = "zstd"
+    codec: str | None = None
     chunk: tuple[int, ...] | None = None
     select: dict[str, int] | None = None
     cache_decoded: int | None = None
