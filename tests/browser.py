@@ -68,11 +68,7 @@ PANELS = """() => [...viewer.display.panels].filter(p => p.sliceView).map(p => {
 
 @dataclass(frozen=True)
 class Panel:
-<<<<<<< HEAD
-    """A cross-section on screen: its inner box in pixels, and the axis (and direction, ±1) that goes right, down."""
-=======
     """A cross-section on the screen: its inner box in pixels, and which axis (and way, ±1) goes right, and down."""
->>>>>>> viewer
 
     left: float
     top: float
