@@ -63,9 +63,8 @@ def decode_bytes(codec: Any, raw: bytes | NDArray[Any], most: int, where: str) -
     """One decoding step, refused when it would give more than `most` bytes."""
     name = codec.codec_id
     try:
-        data = raw if isinstance(raw, bytes) else np.ascontiguousarray(raw).tobytes() if name in _BOUNDED else raw
         if name in _BOUNDED:
-            return _BOUNDED[name](data, most)
+            return _BOUNDED[name](raw if isinstance(raw, bytes) else np.ascontiguousarray(raw).tobytes(), most)
         declared = _declared(name, raw)
         if declared is not None and declared > most:
             raise ValueError(f"it declares {declared} bytes, expected at most {most}")

@@ -77,13 +77,16 @@ def read_range(location: Location, key: str, begin: int, end: int) -> bytes | No
 
 
 def _open_and_read(location: Location, key: str, byte_range: slice | None) -> Any:
+    """One key below `location`; "" is the file that `location` itself is."""
     import tensorstore as ts
 
+    if not key:
+        location, key = location.parent(), location.name
     try:
         store = ts.KvStore.open(kvstore_spec(location), context=context()).result()
         return store.read(key, byte_range=byte_range).result()
     except Exception as error:
-        raise translate(error, f"{location.base}/{key}" if key else location.base) from error
+        raise translate(error, f"{location.base}/{key}") from error
 
 
 def _read_once(location: Location, key: str, limit: int | None) -> tuple[bytes, str] | None:
@@ -176,7 +179,7 @@ def size_of(location: Location) -> tuple[int, str] | None:
         found = _head(location, f"{spec['base_url'].split('?')[0]}{_quoted(spec['path'].rstrip('/'))}{location.query}")
         if found is not None:
             return found
-    first = _state_and_byte(location)
+    first = _state(location)
     if first is None:
         return None
     low, high = 1, 2
@@ -207,13 +210,15 @@ def _quoted(path: str) -> str:
     return urllib.parse.quote(path)
 
 
-def _state_and_byte(location: Location) -> str | None:
+def _state(location: Location) -> str | None:
+    """The generation of a file; None where there is none."""
+    # Two bytes: a server used in tests takes a range of the first byte alone for no range.
     try:
-        found = _open_and_read(location, "", slice(0, 1))
+        found = _open_and_read(location, "", slice(0, 2))
     except AccessError:
         if not _switch_credentials(location):
             raise
-        found = _open_and_read(location, "", slice(0, 1))
+        found = _open_and_read(location, "", slice(0, 2))
     return found.stamp.generation.hex() if found.state == "value" else None
 
 
@@ -221,7 +226,31 @@ def _has_byte(location: Location, offset: int) -> bool:
     try:
         found = _open_and_read(location, "", slice(offset, offset + 1))
     except ChunkReadError as error:
-        if "OUT_OF_RANGE" in str(error) or "byte range" in str(error) or "416" in str(error):
+        if is_range_error(error):
             return False
         raise
     return found.state == "value" and len(found.value) == 1
+
+
+def is_range_error(error: Exception) -> bool:
+    """Whether a server did not give the range of bytes it was asked for."""
+    text = str(error)
+    return "OUT_OF_RANGE" in text or "byte range" in text or "416" in text
+
+
+def exists(location: Location, key: str) -> bool:
+    """Whether there is something at `key`; False also where looking is refused."""
+    try:
+        return read_range(location, key, 0, 2) is not None
+    except AccessError:
+        return False
+    except ChunkReadError as error:
+        if is_range_error(error):
+            return True  # shorter than the range, or a server without ranges
+        raise
+
+
+def forget_credentials() -> None:
+    """Ask each bucket anonymously again."""
+    with _accepted_lock:
+        _accepted.clear()

@@ -116,10 +116,7 @@ class Store:
         """Whether there is something at `key`; False also where looking is refused."""
         if self.location.is_local:
             return os.path.isfile(self._path(key))
-        try:
-            return remote.read_range(self.location, key, 0, 1) is not None
-        except AccessError:
-            return False
+        return remote.exists(self.location, key)
 
     def first_number_entry(self) -> Literal["file", "folder", "none"] | None:
         """What an entry whose name begins with a digit is; None where listing is not possible (remote places)."""

@@ -37,8 +37,7 @@ class TensorstoreReader:
                 self._copy(box, out)
             else:
                 self._by_block.read_into(box, out)
-        except _VarlengthError:
-            # tensorstore refuses N5 blocks in varlength mode, which only the blocks themselves tell.
+        except _NotByTensorstoreError:
             self._by_block = ChunkwiseReader(self._store, self._layout)
             self._by_block.read_into(box, out)
         except AccessError:
@@ -64,13 +63,19 @@ class TensorstoreReader:
             # Writing to a wrapped numpy array copies each decoded chunk to where it belongs, once.
             ts.array(out).write(self._array[box.slices()]).result()
         except Exception as error:
-            if self._layout.format == "n5" and "varlength" in str(error):
-                raise _VarlengthError from error
+            if _readable_by_block(error, self._layout):
+                raise _NotByTensorstoreError from error
             raise remote.translate(error, str(self._store)) from error
 
 
-class _VarlengthError(Exception):
-    """An N5 block in varlength mode."""
+class _NotByTensorstoreError(Exception):
+    """What only reading tells that tensorstore cannot read, and whole chunks with our own decoders can."""
+
+
+def _readable_by_block(error: Exception, layout: ArrayLayout) -> bool:
+    # N5 blocks in varlength mode are refused. Shards are read by ranges, which some servers answer wrongly.
+    varlength = layout.format == "n5" and "varlength" in str(error)
+    return varlength or (layout.format == "zarr3" and layout.stored is None and remote.is_range_error(error))
 
 
 def _open(store: Store, layout: ArrayLayout) -> Any:
