@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chunkloom.kernels.downsample import downsample_mean, downsample_mode
+from chunkloom.kernels import downsample
 
 SHAPE = (7, 8, 5)
 
@@ -44,7 +44,7 @@ FACTORS = [(2, 2, 2), (1, 2, 2), (3, 2, 4), (1, 1, 1), (9, 9, 9)]
 def test_mean_of_integers_is_exact_and_rounds_half_to_even(dtype: str, factors: tuple[int, ...]) -> None:
     block = values(dtype)
     block.setflags(write=False)
-    result = downsample_mean(block, factors)
+    result = downsample.mean(block, factors)
     assert result.dtype == block.dtype
     for index, members in boxes(block, factors).items():
         assert result[index] == round(Fraction(sum(members), len(members)))
@@ -54,7 +54,7 @@ def test_mean_of_integers_is_exact_and_rounds_half_to_even(dtype: str, factors: 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_mean_of_floats(dtype: str, factors: tuple[int, ...]) -> None:
     block = values(dtype)
-    result = downsample_mean(block, factors)
+    result = downsample.mean(block, factors)
     assert result.dtype == block.dtype
     for index, members in boxes(block, factors).items():
         assert result[index] == pytest.approx(np.mean(members), rel=2e-3 if dtype == "float16" else 1e-5, abs=1e-5)
@@ -71,7 +71,7 @@ def test_mode_is_the_most_frequent_and_of_equals_the_smallest(
     shape: tuple[int, ...], factors: tuple[int, ...], seed: int, top: int
 ) -> None:
     block = np.random.default_rng(seed).integers(0, top, shape).astype(np.uint64) * (2**62 + 1)
-    result = downsample_mode(block, factors)
+    result = downsample.mode(block, factors)
     for index, members in boxes(block, factors).items():
         counts = Counter(members)
         assert result[index] == min(v for v, n in counts.items() if n == max(counts.values()))
@@ -84,13 +84,13 @@ def test_equals_tensorstore(method: str, dtype: str, factors: tuple[int, ...]) -
 
     block = values(dtype, top=4)
     oracle = ts.downsample(ts.array(block), factors, method=method).read().result()
-    ours = (downsample_mean if method == "mean" else downsample_mode)(block, factors)
+    ours = (downsample.mean if method == "mean" else downsample.mode)(block, factors)
     np.testing.assert_array_equal(ours, oracle)
 
 
 def test_channels_stay_apart() -> None:
     block = np.stack([np.zeros(SHAPE, np.uint8), np.full(SHAPE, 9, np.uint8)])
-    for kernel in (downsample_mean, downsample_mode):
+    for kernel in (downsample.mean, downsample.mode):
         result = kernel(block, (2, 2, 2))
         assert result.shape == (2, 4, 4, 3)
         assert (result[0] == 0).all()
@@ -100,4 +100,4 @@ def test_channels_stay_apart() -> None:
 @pytest.mark.parametrize("factors", [(2, 2), (0, 1, 1), (2, 2, 2, 2)])
 def test_factors_are_three_positive_numbers(factors: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="three whole numbers"):
-        downsample_mean(values("uint8"), factors)
+        downsample.mean(values("uint8"), factors)

@@ -138,6 +138,17 @@ def test_gaussian_with_a_large_offset_keeps_its_precision() -> None:
     np.testing.assert_allclose(result, ndi.gaussian_filter(image.astype(float), 1.5), rtol=1e-6)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_reaches_as_far_as_the_kernel_does(value: float) -> None:
+    image = np.random.default_rng(3).normal(0, 1, (17, 18, 19)).astype(np.float32)
+    image[9, 9, 9] = value
+    with np.errstate(invalid="ignore"):
+        result = gaussian(padded(image, gaussian_halo(1)), 1)
+        expected = ndi.gaussian_filter(image, 1)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+    assert np.isfinite(result).sum() == image.size - 9**3
+
+
 def test_gradient_counts_in_the_units_of_its_spacing() -> None:
     ramp = np.arange(20, dtype=np.float32)[:, None, None] * np.ones((1, 20, 20), np.float32)
     for sigma, error in ((0, 1e-6), (1.0, 1e-4)):

@@ -17,12 +17,12 @@ Array = NDArray[Any]
 Index = tuple[Any, ...]
 
 
-def downsample_mean(block: Array, factors: Sequence[int]) -> Array:
+def mean(block: Array, factors: Sequence[int]) -> Array:
     """Mean of each box, in the block's dtype; integers are exact and rounded half to even."""
     return _per_box(block, factors, _mean)
 
 
-def downsample_mode(block: Array, factors: Sequence[int]) -> Array:
+def mode(block: Array, factors: Sequence[int]) -> Array:
     """Most frequent value of each box, in the block's dtype; of equally frequent ones the smallest."""
     return _per_box(block, factors, _mode)
 

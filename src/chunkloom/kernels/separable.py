@@ -54,6 +54,9 @@ def _correlate(block: NDArray[Any], bands: list[Float32], lengths: tuple[int, ..
     (nz, ny, nx), (_, wy, wx) = out.shape, block.shape
     source = _scratch(0, block.shape)
     source[...] = block
+    if block.dtype.kind == "f" and not np.isfinite(source).all():
+        _shift_and_add(source, bands, lengths, out)
+        return
     along_z = _scratch(1, (nz, wy, wx))
     _rows(bands[0], lengths[0], source.reshape(len(source), -1), along_z.reshape(nz, -1))
     along_y = _scratch(2, (nz, ny, wx))
@@ -84,6 +87,24 @@ def _columns(band: Float32, taps: int, source: Float32, out: Float32) -> None:
         n = min(_TILE, count - start)
         tile = source[:, start : start + n + taps - 1]
         np.matmul(tile, turned[: n + taps - 1, :n], out=out[:, start : start + n])
+
+
+def _shift_and_add(block: Float32, bands: list[Float32], lengths: tuple[int, ...], out: Float32) -> None:
+    """The same sum tap by tap, for a block with NaN or infinities.
+
+    In a band matrix these would meet zeros, and 0 times NaN is NaN: it would reach as far as the tile does.
+    """
+    for axis, (band, taps) in enumerate(zip(bands, lengths, strict=True)):
+        count = block.shape[axis] - taps + 1
+        total: Float32 | None = None
+        for tap in range(taps):
+            part: tuple[Any, ...] = (*[slice(None)] * axis, slice(tap, tap + count))
+            if band[0, tap] != 0:
+                term = block[part] * band[0, tap]
+                total = term if total is None else np.add(total, term, out=total)
+        assert total is not None
+        block = total
+    out[...] = block
 
 
 @lru_cache(maxsize=64)
