@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from chunkloom.models.kinds import ModelConfig
-    from chunkloom.serving.run import VolumeServer, bind
+    from chunkloom.serving.run import VolumeServer
     from chunkloom.serving.volumes import Served
 
 

@@ -231,7 +231,11 @@ class Pyramid(ChunkedStage):
         ).intersect(self.levels[level - 1].box)
         data = self.read_box(level - 1, fine, work)
         work.check()
-        return downsample.mean(data, factor) if self.kind == "image" else downsample.mode(data, factor)
+        return (
+            downsample.downsample_mean(data, factor)
+            if self.kind == "image"
+            else downsample.downsample_mode(data, factor)
+        )
 
 
 def halving(level: Level) -> tuple[int, ...]:

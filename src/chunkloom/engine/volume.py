@@ -133,7 +133,7 @@ class Volume(ABC):
         """
 
     def stored(self, level: int) -> StoredArray | None:
-        """The stored array that `level` is, voxel for voxel, where it is one: its bytes can be passed on as they are."""
+        """The stored array that `level` is, voxel for voxel, where it is one: its bytes may be passed on untouched."""
         return None
 
     @property

@@ -230,7 +230,17 @@ def open_reader(store: Store, layout: ArrayLayout) -> Reader:
         from chunkloom.io.tensors import TensorstoreReader
 
         return TensorstoreReader(store, layout)
-    raise ParameterError(f"{store}: {layout.codec} cannot be read")
+    if layout.reader == "hdf5":
+        from chunkloom.io.hdf5 import Hdf5Reader
+
+        return Hdf5Reader(store, layout)
+    if layout.reader == "tiff":
+        from chunkloom.io.tiff_reader import TiffReader
+
+        return TiffReader(store, layout)
+    from chunkloom.io.chunkwise import ChunkwiseReader
+
+    return ChunkwiseReader(store, layout)
 
 
 def read_stored_chunk(store: Store, layout: ArrayLayout, index: tuple[int, ...]) -> bytes | None:
