@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from chunkloom.engine.volume import Array, free_memory
+from chunkloom.engine.volume import Array
 from chunkloom.errors import CancelledWorkError
+from chunkloom.memory import free_memory
 
 
 class ByteCache:
@@ -127,5 +128,9 @@ def default_limit() -> int:
 
 
 def own(array: Array) -> Array:
-    """`array` as one that holds its own memory, so that keeping it does not keep a larger one alive."""
-    return array if array.base is None else np.ascontiguousarray(array).copy()
+    """`array`, or a copy where keeping it would keep much more memory than its own alive."""
+    base: Any = array
+    while isinstance(base, np.ndarray) and base.base is not None:
+        base = base.base
+    held = base.nbytes if isinstance(base, np.ndarray) else memoryview(base).nbytes
+    return array if held <= array.nbytes * 1.25 else array.copy()
