@@ -129,8 +129,7 @@ def default_limit() -> int:
 
 def own(array: Array) -> Array:
     """`array`, or a copy where keeping it would keep much more memory than its own alive."""
-    base: Any = array
-    while isinstance(base, np.ndarray) and base.base is not None:
-        base = base.base
-    held = base.nbytes if isinstance(base, np.ndarray) else memoryview(base).nbytes
-    return array if held <= array.nbytes * 1.25 else array.copy()
+    deepest = array
+    while isinstance(deepest.base, np.ndarray):
+        deepest = deepest.base
+    return array if deepest.nbytes <= array.nbytes * 1.25 else array.copy()

@@ -283,7 +283,8 @@ class ChunkApp:
         if isinstance(failure, ChunkloomError):
             log.warning("chunk %s: %s", chunk, failure)
             return answers.refusal(500, f"chunk {chunk}: {failure}")
-        log.error("chunk %s", chunk, exc_info=failure)
+        log.error("chunk %s: %s: %s", chunk, type(failure).__name__, failure)
+        log.debug("chunk %s", chunk, exc_info=failure)
         return answers.refusal(500, f"chunk {chunk}: {type(failure).__name__}: {failure}")
 
     def _index(self) -> bytes:
