@@ -51,6 +51,14 @@ class ByteCache:
                 _, (_, size) = self._held.popitem(last=False)
                 self.used -= size
 
+    def shrink(self, limit: int) -> None:
+        """From now on at most `limit` bytes; what was used longest ago goes."""
+        with self._lock:
+            self.limit = limit
+            while self.used > limit:
+                _, (_, size) = self._held.popitem(last=False)
+                self.used -= size
+
     def clear(self) -> None:
         with self._lock:
             self._held.clear()

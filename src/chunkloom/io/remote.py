@@ -52,6 +52,23 @@ def kvstore_spec(location: Location) -> dict[str, Any]:
     return _gs_spec(bucket, path)
 
 
+def open_for_writing(location: Location) -> Any:
+    """The tensorstore `KvStore` of the folder at `location`, with the user's credentials where there are any."""
+    import tensorstore as ts
+
+    if location.scheme not in ("s3", "gs"):
+        raise AccessError(f"{location} cannot be written to: expected a local path, s3:// or gs://")
+    _switch_credentials(location)
+    spec = kvstore_spec(location)
+    if location.scheme == "gs":
+        # Reading a public bucket goes through plain https; writing does not.
+        spec = {"driver": "gcs", "bucket": location.root.split("://", 1)[1], "path": f"{location.key}/"}
+    try:
+        return ts.KvStore.open(spec, context=context()).result()
+    except Exception as error:
+        raise translate(error, location.base) from error
+
+
 def read(location: Location, key: str, limit: int | None) -> tuple[bytes, str] | None:
     """Bytes and generation of one key; None for 404.
 

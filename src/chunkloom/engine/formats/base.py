@@ -7,10 +7,12 @@ nothing and knows no HTTP.
 from __future__ import annotations
 
 import json
+import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -157,18 +159,57 @@ def padded(block: Array, level: Level) -> Array:
 
 
 def canonical_json(data: Any) -> bytes:
-    """`data` as strict JSON: members in the order given, 2 spaces, a final newline, numbers as ECMAScript prints."""
-    return (json.dumps(_shortest(data), indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
+    """`data` as strict JSON: members in the order given, 2 spaces, one item a line, a final newline.
+
+    Numbers are printed as ECMAScript prints them, so that another implementation writes the same bytes. Raises
+    `ParameterError` for what JSON cannot hold.
+    """
+    return (_text(data, "") + "\n").encode()
 
 
-def _shortest(data: Any) -> Any:
-    if isinstance(data, float) and data.is_integer() and abs(data) < 2**53:
-        return int(data)
-    if isinstance(data, dict):
-        return {key: _shortest(value) for key, value in data.items()}
-    if isinstance(data, list | tuple):
-        return [_shortest(value) for value in data]
-    return data
+def _text(value: Any, indent: str) -> str:
+    deeper = indent + "  "
+    if isinstance(value, dict):
+        inside = [f"{deeper}{_quoted(name)}: {_text(item, deeper)}" for name, item in value.items()]
+        return "{\n" + ",\n".join(inside) + f"\n{indent}}}" if inside else "{}"
+    if isinstance(value, list | tuple):
+        inside = [deeper + _text(item, deeper) for item in value]
+        return "[\n" + ",\n".join(inside) + f"\n{indent}]" if inside else "[]"
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, float):
+        return number_text(value)
+    if value is None or isinstance(value, bool | int):
+        return json.dumps(value)
+    raise ParameterError(f"{value!r} ({type(value).__name__}) is nothing that JSON can hold")
+
+
+def _quoted(text: Any) -> str:
+    if not isinstance(text, str):
+        raise ParameterError(f"{text!r} is the name of a member: JSON has text there")
+    quoted = json.dumps(text, ensure_ascii=False)
+    # Half a surrogate pair is no character: it is escaped, as JSON.stringify does.
+    return re.sub("[\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", quoted)
+
+
+def number_text(value: float) -> str:
+    """A number as ECMAScript prints it (ECMA-262, Number::toString): `8`, `0.1`, `1e-7`, `1e+21`, `5e-324`."""
+    if not math.isfinite(value):
+        raise ParameterError(f"{value} is a number that JSON cannot hold: write it as text")
+    if value == 0:
+        return "0"
+    parts = Decimal(repr(float(value))).as_tuple()
+    digits = "".join(map(str, parts.digits)).rstrip("0")
+    count, point = len(digits), len(parts.digits) + int(parts.exponent)
+    sign = "-" if parts.sign else ""
+    if count <= point <= 21:
+        return sign + digits + "0" * (point - count)
+    if 0 < point <= 21:
+        return f"{sign}{digits[:point]}.{digits[point:]}"
+    if -6 < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    fraction = f".{digits[1:]}" if count > 1 else ""
+    return f"{sign}{digits[0]}{fraction}e{'+' if point > 0 else '-'}{abs(point - 1)}"
 
 
 def ome_multiscales(volume: Volume, name: str, paths: list[str], version: str) -> list[dict[str, Any]]:
@@ -198,7 +239,7 @@ def ome_multiscales(volume: Volume, name: str, paths: list[str], version: str) -
     return [{**head, "name": name, "axes": axes, "datasets": datasets, **note}]
 
 
-def compress(codec: str, data: bytes | memoryview, itemsize: int) -> bytes:
+def compress(codec: str, data: bytes | memoryview, itemsize: int, gzip_level: int = 1) -> bytes:
     """`data` through the codec, at the fixed settings the metadata states."""
     if codec == "none":
         return bytes(data)
@@ -212,7 +253,7 @@ def compress(codec: str, data: bytes | memoryview, itemsize: int) -> bytes:
         import zlib
 
         # A gzip member with no time and no name: the same bytes every time.
-        made = zlib.compressobj(1, zlib.DEFLATED, 31)
+        made = zlib.compressobj(gzip_level, zlib.DEFLATED, 31)
         return made.compress(data) + made.flush()
     return bytes(numcodecs.Blosc("zstd", clevel=1, shuffle=1).encode(np.frombuffer(data, f"V{itemsize}")))
 
