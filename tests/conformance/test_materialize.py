@@ -50,10 +50,8 @@ class FormulaVolume(Volume):
         kc, kz, ky, kx, kl = formula["factors"]
         inside = np.ones(box.shape, bool) if not formula["inside"] else np.zeros(box.shape, bool)
         for part in formula["inside"]:
-            for axis in range(3):
-                here = (at[axis] >= part["lo"][axis]) & (at[axis] < part["hi"][axis])
-                within = here if axis == 0 else within & here
-            inside |= within
+            z, y, x = ((at[a] >= part["lo"][a]) & (at[a] < part["hi"][a]) for a in range(3))
+            inside |= z & y & x
         out = np.zeros((math.prod(described.channels), *box.shape), described.dtype)
         for c in range(len(out)):
             total = kc * c + kz * at[0] + ky * at[1] + kx * at[2] + kl * level + formula["offset"]

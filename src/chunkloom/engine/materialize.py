@@ -96,7 +96,8 @@ class MaterializePlan:
             files = "" if plan.files == plan.total else f" in {plan.files} files"
             told.append(
                 f"  {path}: {' x '.join(map(str, region.array.shape))} {region.array.dtype.name}, "
-                f"{plan.needed} chunks to compute, {plan.total} to write{files}, at most {size_text(plan.bytes_at_most)}"
+                f"{plan.needed} chunks to compute, {plan.total} to write{files}, "
+                f"at most {size_text(plan.bytes_at_most)}"
             )
             if plan.in_memory is not None:
                 told.append(
@@ -293,7 +294,6 @@ def _write(
                 writer.run()
         _check(stop, request, counts)
         record.save()
-        place.settle()
         final = counts.snapshot()
         place.write(store.root_document, store.documents(others)[store.root_document])
         place.remember(json.dumps({"identity": asdict(identity), "counts": asdict(final)}))

@@ -87,4 +87,4 @@ def crc32c(data: bytes) -> bytes:
     """The CRC-32C of `data`, little-endian."""
     import numcodecs.checksum32
 
-    return bytes(numcodecs.checksum32.CRC32C(location="end").encode(data))[-4:]  # type: ignore[no-untyped-call]
+    return bytes(numcodecs.checksum32.CRC32C(location="end").encode(data))[-4:]

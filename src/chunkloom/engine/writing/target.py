@@ -6,6 +6,7 @@ what waits for its last part. Knows no formats.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import threading
@@ -66,9 +67,6 @@ class Target(Place):
     def recall(self) -> str | None:
         """The note of `remember`."""
         return None
-
-    def settle(self) -> None:
-        """What was written is on the disk."""
 
 
 class Folder(Place):
@@ -191,30 +189,15 @@ class LocalTarget(Folder, Target):
         shutil.rmtree(away, ignore_errors=True)
 
     def remember(self, text: str) -> None:
-        try:
+        # A file system without attributes: the store is as good.
+        with contextlib.suppress(OSError, AttributeError):
             os.setxattr(self._path, "user.chunkloom", text.encode())
-        except (OSError, AttributeError):
-            pass  # a file system without attributes: the store is as good
 
     def recall(self) -> str | None:
         try:
             return os.getxattr(self._path, "user.chunkloom").decode()
         except (OSError, AttributeError):
             return None
-
-    def settle(self) -> None:
-        import ctypes
-
-        try:
-            descriptor = os.open(self._path, os.O_RDONLY)
-        except OSError:
-            return
-        try:
-            ctypes.CDLL(None).syncfs(descriptor)
-        except (OSError, AttributeError):
-            pass
-        finally:
-            os.close(descriptor)
 
 
 class Bucket(Place):
