@@ -73,9 +73,8 @@ class StoredArray:
             self._opened = open_reader(level.store, level.layout)
         # Local chunks that are wanted whole are decoded where they are asked for: no other thread, no copy.
         plain = self.stored_layout is not None and not picked and level.store.location.is_local
-        self._whole_chunks = (
-            ChunkwiseReader(level.store, level.layout) if plain and level.layout.format != "precomputed" else None
-        )
+        self._by_chunk = plain and level.layout.format != "precomputed"
+        self._whole_chunks: ChunkwiseReader | None = None
 
     def read(self, box: Box) -> NDArray[Any]:
         """The voxels of `box` (z, y, x; inside the array): channels first, C order, native byte order.
@@ -87,8 +86,10 @@ class StoredArray:
         ChunkReadError, AccessError
             When a chunk that should be there cannot be read.
         """
-        index = None if self._whole_chunks is None else self._chunk_that_is(box)
-        if index is not None and self._whole_chunks is not None:
+        index = self._chunk_that_is(box) if self._by_chunk else None
+        if index is not None:
+            if self._whole_chunks is None:
+                self._whole_chunks = ChunkwiseReader(self._level.store, self._level.layout)
             return self._whole_chunks.chunk(index)
         out = np.empty((*self.meta.shape[:-3], *box.shape), self.meta.dtype)
         self.read_into(box, out)

@@ -26,6 +26,7 @@ from chunkloom.engine.writing.region import Index, Region
 from chunkloom.engine.writing.scratch import ScratchFile
 from chunkloom.engine.writing.target import BucketTarget, LocalTarget
 from chunkloom.errors import CancelledWorkError, ChunkError, ChunkloomError
+from chunkloom.geometry import Box
 from chunkloom.io.source import StoredArray
 
 
@@ -181,6 +182,7 @@ class ArrayWriter:
         """Write what is not done. Raises what made it stop."""
         volume = self._job.open()
         stored = self._passable(volume)
+        read = self._reader(volume)
         walk = self._wanted_chunks()
 
         def lane() -> None:
@@ -190,7 +192,7 @@ class ArrayWriter:
                 if index is None:
                     return
                 try:
-                    self._one(volume, stored, index)
+                    self._one(read, stored, index)
                 except BaseException as failure:
                     self._stop(failure)
 
@@ -214,13 +216,13 @@ class ArrayWriter:
         if self._stop.failure is not None:
             raise self._stop.failure
 
-    def _one(self, volume: Volume, stored: StoredArray | None, index: Index) -> None:
+    def _one(self, read: Callable[[Box], Array], stored: StoredArray | None, index: Index) -> None:
         """One served chunk: made, scattered, and what it completes written."""
         if stored is not None and self._pass_on(stored, index):
             self._counts.report(1)
             return
         try:
-            voxels: Array | None = volume.read_box(self._region.number, self._region.chunk_box(index), self._stop)
+            voxels: Array | None = read(self._region.chunk_box(index))
         except CancelledWorkError:
             if self._stop.asked:
                 return
@@ -308,6 +310,14 @@ class ArrayWriter:
             return None
         served = served_format(self._store.format, self._store.codec)
         return found if served.passes(found.stored_layout, region.level) else None
+
+    def _reader(self, volume: Volume) -> Callable[[Box], Array]:
+        """Makes a served chunk. One that is stored is not kept: nobody asks for it again."""
+        number = self._region.number
+        array = volume.stored(number)
+        if array is not None:
+            return array.read
+        return lambda box: volume.read_box(number, box, self._stop)
 
     def _wanted_chunks(self) -> Iterator[Index]:
         feeding, lo = self._feeding, self._region.chunks.lo
