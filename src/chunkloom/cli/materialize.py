@@ -42,7 +42,9 @@ class BoxText(click.ParamType[tuple[tuple[float | None, float | None], ...]]):
     show_default=True,
     help="An array of exactly the box; or of the whole level's shape, with the box's chunks in it.",
 )
-@click.option("--level", "levels", type=click.IntRange(0), multiple=True, metavar="N", help="Default 0. Again for more.")
+@click.option(
+    "--level", "levels", type=click.IntRange(0), multiple=True, metavar="N", help="Default 0. Again for more."
+)
 @click.option(
     "--format",
     type=click.Choice(["zarr2", "zarr3", "n5", "precomputed"]),

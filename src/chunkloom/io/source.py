@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +16,15 @@ from numpy.typing import NDArray
 from chunkloom.errors import ParameterError
 from chunkloom.geometry import Box
 from chunkloom.io import discover
-from chunkloom.io.chunkwise import ChunkwiseReader
 from chunkloom.io.discover import Level
 from chunkloom.io.layout import ArrayLayout, StoredLayout
 from chunkloom.io.metadata import ArrayMeta
 from chunkloom.io.paths import parse_path
 from chunkloom.io.placement import SPACE
 from chunkloom.io.store import Store, digest
+
+if TYPE_CHECKING:
+    from chunkloom.io.chunkwise import ChunkwiseReader
 
 
 class Reader(Protocol):
@@ -89,6 +91,8 @@ class StoredArray:
         index = self._chunk_that_is(box) if self._by_chunk else None
         if index is not None:
             if self._whole_chunks is None:
+                from chunkloom.io.chunkwise import ChunkwiseReader
+
                 self._whole_chunks = ChunkwiseReader(self._level.store, self._level.layout)
             return self._whole_chunks.chunk(index)
         out = np.empty((*self.meta.shape[:-3], *box.shape), self.meta.dtype)
@@ -273,7 +277,6 @@ def open_reader(store: Store, layout: ArrayLayout) -> Reader:
         from chunkloom.io.tiff_reader import TiffReader
 
         return TiffReader(store, layout)
-    from chunkloom.io.chunkwise import ChunkwiseReader
 
     return ChunkwiseReader(store, layout)
 

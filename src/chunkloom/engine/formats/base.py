@@ -12,7 +12,6 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -198,18 +197,22 @@ def number_text(value: float) -> str:
         raise ParameterError(f"{value} is a number that JSON cannot hold: write it as text")
     if value == 0:
         return "0"
-    parts = Decimal(repr(float(value))).as_tuple()
-    digits = "".join(map(str, parts.digits)).rstrip("0")
-    count, point = len(digits), len(parts.digits) + int(parts.exponent)
-    sign = "-" if parts.sign else ""
+    sign = "-" if value < 0 else ""
+    mantissa, _, exponent = repr(abs(float(value))).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    point = len(whole) + int(exponent or 0)
+    digits = (whole + fraction).lstrip("0")
+    point -= len(whole + fraction) - len(digits)
+    digits = digits.rstrip("0")
+    count = len(digits)
     if count <= point <= 21:
         return sign + digits + "0" * (point - count)
     if 0 < point <= 21:
         return f"{sign}{digits[:point]}.{digits[point:]}"
     if -6 < point <= 0:
         return f"{sign}0.{'0' * -point}{digits}"
-    fraction = f".{digits[1:]}" if count > 1 else ""
-    return f"{sign}{digits[0]}{fraction}e{'+' if point > 0 else '-'}{abs(point - 1)}"
+    more = f".{digits[1:]}" if count > 1 else ""
+    return f"{sign}{digits[0]}{more}e{'+' if point > 0 else '-'}{abs(point - 1)}"
 
 
 def ome_multiscales(volume: Volume, name: str, paths: list[str], version: str) -> list[dict[str, Any]]:

@@ -9,10 +9,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
 import threading
 import time
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -54,11 +52,20 @@ def locked(target: LocalTarget | BucketTarget) -> Iterator[None]:
 def holder() -> dict[str, Any]:
     """This process, as a lock names it."""
     return {
-        "host": socket.gethostname(),
+        "host": host(),
         "pid": os.getpid(),
         "started": started(os.getpid()),
-        "token": uuid.uuid4().hex,
+        "token": os.urandom(16).hex(),
     }
+
+
+def host() -> str:
+    """The name of this machine."""
+    if hasattr(os, "uname"):
+        return os.uname().nodename
+    import platform
+
+    return platform.node()
 
 
 def started(pid: int) -> str | None:
@@ -84,7 +91,7 @@ def started(pid: int) -> str | None:
 
 def is_alive(found: dict[str, Any], age_s: float) -> bool:
     """Whether the holder that a lock names lives; `age_s` since it was last renewed."""
-    if found.get("host") != socket.gethostname():
+    if found.get("host") != host():
         return age_s < LEASE_S
     pid = found.get("pid")
     if not isinstance(pid, int) or pid == os.getpid():
@@ -146,7 +153,7 @@ class _FileLock:
 
     def _age_s(self) -> float:
         """By the clock of the file system, which is the one that renewed it."""
-        probe = f"{self._path}-{uuid.uuid4().hex}"
+        probe = f"{self._path}-{os.urandom(16).hex()}"
         os.close(os.open(probe, os.O_WRONLY | os.O_CREAT, 0o600))
         try:
             return os.stat(probe).st_mtime - os.fstat(self._file).st_mtime

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
 
 from chunkloom.errors import WriteError
@@ -66,6 +65,8 @@ class ScratchFile:
     def _open(self) -> None:
         try:
             if self._path is None:
+                import tempfile
+
                 with tempfile.TemporaryFile() as file:
                     self._descriptor = os.dup(file.fileno())
             else:

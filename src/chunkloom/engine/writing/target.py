@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import threading
 from abc import ABC, abstractmethod
 from pathlib import Path
@@ -19,7 +18,6 @@ from chunkloom.io import remote
 from chunkloom.io.paths import Location, parse_path
 
 BESIDE = ".unfinished"
-_COPY = 1 << 30
 
 
 class Place(ABC):
@@ -137,10 +135,10 @@ class Folder(Place):
             raise _failed(self._path, error) from error
 
     def clear(self) -> None:
-        shutil.rmtree(self._path, ignore_errors=True)
+        _remove_folder(self._path)
 
     def remove_folder(self, name: str) -> None:
-        shutil.rmtree(self.path(name), ignore_errors=True)
+        _remove_folder(self.path(name))
 
 
 class LocalTarget(Folder, Target):
@@ -186,7 +184,7 @@ class LocalTarget(Folder, Target):
             os.rename(self._path, away)
         except OSError as error:
             raise _failed(self._path, error) from error
-        shutil.rmtree(away, ignore_errors=True)
+        _remove_folder(away)
 
     def remember(self, text: str) -> None:
         # A file system without attributes: the store is as good.
@@ -290,26 +288,29 @@ def open_target(target: str | os.PathLike[str]) -> LocalTarget | BucketTarget:
 
 def _copy_all(source: int, target: int) -> None:
     """All bytes of one file into another, within the kernel where it can."""
-    first = True
-    while True:
-        try:
-            count = os.copy_file_range(source, target, _COPY)
-        except (OSError, AttributeError):
-            if not first:
-                raise
-            while data := os.read(source, 8 << 20):
-                view = memoryview(data)
-                while view:
-                    view = view[os.write(target, view) :]
-            return
-        if count == 0:
-            return
-        first = False
+    left = os.fstat(source).st_size
+    try:
+        while left > 0 and (count := os.copy_file_range(source, target, left)):
+            left -= count
+    except (OSError, AttributeError):
+        if left != os.fstat(source).st_size:
+            raise
+    while left > 0 and (data := os.read(source, min(left, 8 << 20))):
+        left -= len(data)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(target, view) :]
+
+
+def _remove_folder(path: str) -> None:
+    import shutil
+
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def _remove(path: str) -> None:
     if os.path.isdir(path) and not os.path.islink(path):
-        shutil.rmtree(path)
+        _remove_folder(path)
     else:
         os.unlink(path)
 
