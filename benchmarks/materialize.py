@@ -2,8 +2,8 @@
 
     python benchmarks/materialize.py [--rounds 5] [--quick]
 
-512^3 uint8 in zarr v2, 64^3 chunks of blosc (zstd 5, as zarr-python writes). Whole processes: CPU (user and system) and wall time, start-up and
-imports among them. What is compared takes turns; medians over the rounds.
+512^3 uint8 in zarr v2, 64^3 chunks of blosc (zstd 5, as zarr-python writes). Whole processes: CPU (user and
+system) and wall time, start-up and imports among them. What is compared takes turns; medians over the rounds.
 
 re-encoding        to zarr v3 with zstd, against tensorstore copying to the same
 matching codec     to zarr v2 with blosc, whole level and a box on chunk edges, against tensorstore copying to the same

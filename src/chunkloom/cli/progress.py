@@ -33,7 +33,8 @@ def following(plan: MaterializePlan, notes: Sequence[str], *, quiet: bool) -> It
 @contextmanager
 def _bar() -> Iterator[Follow]:
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
 
     columns = (
         TextColumn("{task.description}"),
@@ -42,12 +43,12 @@ def _bar() -> Iterator[Follow]:
         TextColumn("{task.fields[counts]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), refresh_per_second=4) as shown:
+    with Bars(*columns, console=Console(stderr=True), refresh_per_second=4) as shown:
         task = shown.add_task("materialize", total=None, counts="")
 
-        def follow(progress: object) -> None:
+        def follow(progress: Progress) -> None:
             # Served chunks move during the first slab, when no chunk of the array is complete yet.
-            shown.update(task, completed=progress.computed, total=progress.needed, counts=told(progress))  # type: ignore[attr-defined]
+            shown.update(task, completed=progress.computed, total=progress.needed, counts=told(progress))
 
         yield follow
 

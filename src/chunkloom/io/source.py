@@ -278,6 +278,8 @@ def open_reader(store: Store, layout: ArrayLayout) -> Reader:
 
         return TiffReader(store, layout)
 
+    from chunkloom.io.chunkwise import ChunkwiseReader
+
     return ChunkwiseReader(store, layout)
 
 
