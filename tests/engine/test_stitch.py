@@ -166,7 +166,9 @@ def test_a_box_is_clipped_and_rounded_out(asked, found):
     assert str(voxel_box(level((10, 20, 30)), asked)) == found
 
 
-@pytest.mark.parametrize("asked", [((10, 12), (0, 1), (0, 1)), ((4, 4), (0, 1), (0, 1)), ((5, 2), (0, 1), (0, 1))], ids=str)
+@pytest.mark.parametrize(
+    "asked", [((10, 12), (0, 1), (0, 1)), ((4, 4), (0, 1), (0, 1)), ((5, 2), (0, 1), (0, 1))], ids=str
+)
 def test_a_box_without_a_voxel_is_refused(asked):
     with pytest.raises(ParameterError, match="outside the level or empty"):
         voxel_box(level((10, 20, 30)), asked)

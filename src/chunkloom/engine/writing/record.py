@@ -57,10 +57,10 @@ class Identity:
     def difference(self, other: Identity) -> str:
         """What differs, in words: for the message that refuses."""
         if self.volume != other.volume:
-            return f"another volume (digest {other.volume}; this one is {self.volume})"
-        if self.metadata != other.metadata or self.extent != other.extent:
-            return "the same volume with other options"
-        return f"the same volume and another box ({other.box}; this one is {self.box})"
+            return f"another volume (digest {self.volume}; this one is {other.volume})"
+        if self.box != other.box:
+            return f"the same volume and another box ({self.box}; this one is {other.box})"
+        return "the same volume with other options"
 
 
 class Record:
