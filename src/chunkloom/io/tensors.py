@@ -14,7 +14,7 @@ from chunkloom.errors import AccessError, FormatError
 from chunkloom.geometry import Box
 from chunkloom.io import remote
 from chunkloom.io.chunkwise import ChunkwiseReader
-from chunkloom.io.layout import ArrayLayout
+from chunkloom.io.layout import METADATA_KEYS, ArrayLayout
 from chunkloom.io.store import Store
 
 # Formats whose drivers count dimensions x first.
@@ -44,7 +44,8 @@ class TensorstoreReader:
             if self._store.location.is_local:
                 raise
             # An object store that forbids listing answers 403 for what does not exist. The metadata of this array
-            # could be read, so each refused chunk is one that was never written; the others are read.
+            # can be read, so each refused chunk is one that was never written; the others are read.
+            self._store.confirm(METADATA_KEYS[self._layout.format])
             self._read_chunk_by_chunk(box, out)
 
     def _read_chunk_by_chunk(self, box: Box, out: NDArray[Any]) -> None:
