@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,7 @@ from chunkloom.errors import AccessError, FormatError, VolumeNotFoundError
 from chunkloom.io import n5, placement, precomputed, zarr2, zarr3
 from chunkloom.io.discover import Level, Pyramid, make_level, make_pyramid, refused
 from chunkloom.io.layout import ArrayLayout
-from chunkloom.io.paths import FormatHint
+from chunkloom.io.paths import FormatHint, Location
 from chunkloom.io.placement import Dataset, Found, Multiscale
 from chunkloom.io.store import Document, Store
 
@@ -66,6 +67,11 @@ def find(store: Store, hint: FormatHint | None, separator: str | None = None) ->
     if node.kind == "array":
         return make_pyramid([_single_array(node, separator)])
     return _of_group(node, separator, depth=0)
+
+
+def names_a_scale(location: Location) -> bool:
+    """Whether a local path that does not exist is `…/s2` of a precomputed volume."""
+    return bool(_LEVEL.match(location.name)) and os.path.isfile(os.path.join(location.parent().base, "info"))
 
 
 def _formats(hint: FormatHint | None) -> tuple[str, ...]:
