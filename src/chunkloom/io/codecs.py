@@ -84,7 +84,7 @@ def _bounded(decompressor: Any, data: bytes, most: int) -> bytes:
     return out
 
 
-def _gunzip(data: bytes, most: int) -> bytes:
+def gunzip(data: bytes, most: int) -> bytes:
     """All members of a gzip file: some writers append."""
     parts, total = [], 0
     while data:
@@ -97,7 +97,7 @@ def _gunzip(data: bytes, most: int) -> bytes:
 
 _BOUNDED: dict[str, Callable[[bytes, int], bytes]] = {
     "zlib": lambda data, most: _bounded(zlib.decompressobj(), data, most),
-    "gzip": _gunzip,
+    "gzip": gunzip,
     "bz2": lambda data, most: _bounded(bz2.BZ2Decompressor(), data, most),
     "xz": lambda data, most: _bounded(lzma.LZMADecompressor(), data, most),
 }

@@ -87,10 +87,18 @@ def _open(store: Store, layout: ArrayLayout) -> Any:
         array = ts.open(spec, open=True, assume_metadata=True, context=remote.context()).result()
     except Exception as error:
         raise FormatError(f"{store}: {remote.plain(error)}") from error
+    array = oriented(array, layout)
+    if tuple(array.shape) != layout.shape:
+        raise FormatError(f"{store}: its metadata say shape {layout.shape}, its reader {tuple(array.shape)}")
+    return array
+
+
+def oriented(array: Any, layout: ArrayLayout) -> Any:
+    """An opened tensorstore array in the layout's axis order, counted from 0."""
+    import tensorstore as ts
+
     if layout.format in _REVERSED:
         array = array.T
         if array.ndim > layout.ndim:
             array = array[0]
-    if tuple(array.shape) != layout.shape:
-        raise FormatError(f"{store}: its metadata say shape {layout.shape}, its reader {tuple(array.shape)}")
     return array[ts.d[:].translate_to[0]]
