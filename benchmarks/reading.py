@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -168,7 +169,7 @@ def main() -> int:
         for name in ("zarr2", "zarr3"):
             path = Path(folder) / name
             used = {
-                reader: min(peak_memory(path, reader, options.size) for _ in range(3))
+                reader: statistics.median(peak_memory(path, reader, options.size) for _ in range(5))
                 for reader in ("chunkloom", "tensorstore")
             }
             chunks = (used["chunkloom"] - used["tensorstore"]) / CHUNK**3

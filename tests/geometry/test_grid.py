@@ -176,3 +176,17 @@ def test_fractional_region_stays_fractional() -> None:
     assert roi.end == pytest.approx((10.98, 4.24, -1.62))
     assert roi.get_begin() == (0.5, 3.24, -2.62)
     assert Grid((3.24,) * 3).world_to_box(roi).lo == (0, 1, -1)
+
+
+@given(BOXES, triples(st.integers(200, 3000)), st.integers(1, 40))
+def test_pieces_of_a_box_make_it_up(box: Box, chunk: tuple[int, ...], most: int) -> None:
+    pieces = list(box.pieces(chunk, most))
+    assert sum(piece.size for piece in pieces) == box.size
+    assert all(box.contains(piece) and not piece.is_empty for piece in pieces)
+    assert all(piece.chunk_range(chunk).size <= most for piece in pieces)
+    assert sum(piece.chunk_range(chunk).size for piece in pieces) == box.chunk_range(chunk).size
+    assert pieces == sorted(pieces, key=lambda piece: piece.lo)
+
+
+def test_empty_box_has_no_pieces() -> None:
+    assert list(Box((5, 5, 5), (5, 9, 9)).pieces((4, 4, 4), 3)) == []

@@ -76,8 +76,7 @@ class SafeExpression:
             raise type(error)(f"expression {self.text!r}: {error}") from None
         except (ValueError, TypeError, IndexError, ArithmeticError, AttributeError) as error:
             raise ParameterError(
-                f"expression {self.text!r} cannot be computed on data of shape {x.shape} "
-                f"and dtype {x.dtype}: {error}"
+                f"expression {self.text!r} cannot be computed on data of shape {x.shape} and dtype {x.dtype}: {error}"
             ) from error
 
 
@@ -107,8 +106,7 @@ def apply_to_array(text: str, data: NDArray[Any]) -> NDArray[Any]:
     result = np.asarray(SafeExpression.parse(text)(data.astype(np.float32, copy=False)))
     if result.shape != data.shape:
         raise ParameterError(
-            f"expression {text!r} turns data of shape {data.shape} into shape {result.shape}; "
-            "it must keep the shape"
+            f"expression {text!r} turns data of shape {data.shape} into shape {result.shape}; it must keep the shape"
         )
     return result.astype(np.float32, copy=False)
 

@@ -86,9 +86,7 @@ def checked_tree(text: str) -> ast.expr:
     if not text.strip():
         raise ParameterError("an expression must be text such as x*2-1, got nothing")
     if len(text) > MAX_LENGTH:
-        raise ParameterError(
-            f"an expression may have at most {MAX_LENGTH} characters, got {len(text)}: {text[:40]!r}…"
-        )
+        raise ParameterError(f"an expression may have at most {MAX_LENGTH} characters, got {len(text)}: {text[:40]!r}…")
     # Python refuses such literals only above 4300 digits, after it has converted the shorter ones.
     if re.search(r"\d{100}", text.replace("_", "")):
         raise ParameterError(f"expression {text!r}: a number in it has more than 99 digits")
@@ -180,9 +178,7 @@ def _check_attribute(node: ast.Attribute) -> None:
         if node.attr not in DTYPES | CONSTANTS or not hasattr(np, node.attr):
             raise ParameterError(f"np.{node.attr} is not allowed; {nearest(node.attr, tuple(FUNCTIONS))}")
     elif node.attr not in ATTRIBUTES:
-        raise ParameterError(
-            f".{node.attr} is not allowed; known: {', '.join(sorted(ATTRIBUTES | set(METHODS)))}"
-        )
+        raise ParameterError(f".{node.attr} is not allowed; known: {', '.join(sorted(ATTRIBUTES | set(METHODS)))}")
 
 
 def _check_call(node: ast.Call) -> None:
@@ -201,9 +197,7 @@ def _check_call(node: ast.Call) -> None:
         raise ParameterError(f"the call {ast.unparse(function)[:40]}(…) is not allowed")
     if len(node.args) > allowed:
         raise ParameterError(f"{name}(…) takes at most {allowed} arguments here, got {len(node.args)}")
-    if (
-        name == "np.where" and len(node.args) != 3
-    ):  # with one argument it gives index arrays larger than the data
+    if name == "np.where" and len(node.args) != 3:  # with one argument it gives index arrays larger than the data
         raise ParameterError("np.where(…) takes three arguments here")
     if name == "abs" and (len(node.args) != 1 or node.keywords):
         raise ParameterError("abs(…) takes one argument")
@@ -212,9 +206,7 @@ def _check_call(node: ast.Call) -> None:
             raise ParameterError("* before an argument is not allowed")
     for keyword in node.keywords:
         if keyword.arg not in KEYWORDS:
-            raise ParameterError(
-                f"the argument {keyword.arg}= is not allowed; known: {', '.join(sorted(KEYWORDS))}"
-            )
+            raise ParameterError(f"the argument {keyword.arg}= is not allowed; known: {', '.join(sorted(KEYWORDS))}")
 
 
 def _check_temporaries(tree: ast.expr) -> None:
@@ -222,8 +214,7 @@ def _check_temporaries(tree: ast.expr) -> None:
     needed = _temporaries(tree)
     if needed > MAX_TEMPORARIES:
         raise ParameterError(
-            f"it holds {needed} intermediate results at once (at most {MAX_TEMPORARIES}); "
-            "write it with fewer brackets"
+            f"it holds {needed} intermediate results at once (at most {MAX_TEMPORARIES}); write it with fewer brackets"
         )
 
 

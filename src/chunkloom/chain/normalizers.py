@@ -73,9 +73,7 @@ class WholeVolumeStandardizer(SampledNormalizer):
     """Subtract the volume's mean and divide by its standard deviation."""
 
     mean: float | None = number(None, "Mean of the volume; taken from the data when not given.")
-    std: float | None = number(
-        None, "Standard deviation of the volume; taken from the data when not given.", above=0
-    )
+    std: float | None = number(None, "Standard deviation of the volume; taken from the data when not given.", above=0)
     level: int | None = integer(None, _LEVEL_HELP, minimum=0)
     dtype: ClassVar[Any] = np.dtype(np.float32)
 
@@ -105,9 +103,7 @@ class WholeVolumePercentile(SampledNormalizer):
     low_percent: float = number(1.0, "Percentile that becomes 0.", minimum=0, maximum=100)
     high_percent: float = number(99.0, "Percentile that becomes 1.", minimum=0, maximum=100)
     low_value: float | None = number(None, "Value of the low percentile; taken from the data when not given.")
-    high_value: float | None = number(
-        None, "Value of the high percentile; taken from the data when not given."
-    )
+    high_value: float | None = number(None, "Value of the high percentile; taken from the data when not given.")
     level: int | None = integer(None, _LEVEL_HELP, minimum=0)
     dtype: ClassVar[Any] = np.dtype(np.float32)
 
@@ -146,9 +142,7 @@ class WholeVolumePercentile(SampledNormalizer):
         return pointwise.min_max(data, self.low_value, self.high_value)
 
 
-def _of_sample(
-    step: SampledNormalizer, statistic: Any, sample: Array | Sequence[Array]
-) -> tuple[float, float]:
+def _of_sample(step: SampledNormalizer, statistic: Any, sample: Array | Sequence[Array]) -> tuple[float, float]:
     blocks = [sample] if isinstance(sample, np.ndarray) else list(sample)
     try:
         first, second = statistic(blocks)

@@ -50,9 +50,7 @@ def build_step(base: type[S], data: Mapping[str, Any]) -> S:
     name = parameters.pop("name")
     known = steps_of(base)
     if name not in known:
-        raise ParameterError(
-            f"unknown {_WORDS.get(base, 'step')} {name!r}; {nearest(str(name), tuple(known))}"
-        )
+        raise ParameterError(f"unknown {_WORDS.get(base, 'step')} {name!r}; {nearest(str(name), tuple(known))}")
     cls = known[name]
     _check_names(cls, parameters)
     try:

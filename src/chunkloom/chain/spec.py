@@ -116,9 +116,7 @@ class PipelineSpec:
             known = steps_of(base)
             for step in steps:
                 if step["name"] not in known:
-                    raise ParameterError(
-                        f"unknown step {step['name']!r}; {nearest(step['name'], tuple(known))}"
-                    )
+                    raise ParameterError(f"unknown step {step['name']!r}; {nearest(step['name'], tuple(known))}")
         return spec
 
     @staticmethod
@@ -222,9 +220,7 @@ def chain_is_segmentation(postprocess: Iterable[Step]) -> bool | None:
     return _output_info(steps, np.float32, 1)[2] if steps else False
 
 
-def _output_info(
-    steps: Iterable[Step], dtype: DTypeLike, channels: int
-) -> tuple[np.dtype[Any], int, bool | None]:
+def _output_info(steps: Iterable[Step], dtype: DTypeLike, channels: int) -> tuple[np.dtype[Any], int, bool | None]:
     known, labels = np.dtype(dtype), None
     for step in steps:
         known, channels, says = step.output_info(known, channels)

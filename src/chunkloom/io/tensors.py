@@ -6,6 +6,7 @@ one costs no request.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from chunkloom.io.chunkwise import ChunkwiseReader
 from chunkloom.io.layout import METADATA_KEYS, ArrayLayout
 from chunkloom.io.store import Store
 
+_CHUNKS_AT_ONCE = 32
 # Formats whose drivers count dimensions x first.
 _REVERSED = ("n5", "precomputed")
 
@@ -60,9 +62,18 @@ class TensorstoreReader:
     def _copy(self, box: Box, out: NDArray[Any]) -> None:
         import tensorstore as ts
 
+        # Left to itself tensorstore reads ahead of decoding without a bound, so that a large box holds nearly all of
+        # its encoded chunks at once. In pieces it keeps as busy and holds few.
+        under_way: deque[Any] = deque()
         try:
-            # Writing to a wrapped numpy array copies each decoded chunk to where it belongs, once.
-            ts.array(out).write(self._array[box.slices()]).result()
+            for part in box.pieces(self._layout.chunk_shape, _CHUNKS_AT_ONCE):
+                # Writing to a wrapped numpy array copies each decoded chunk to where it belongs, once.
+                view = ts.array(out[part.slices(box.lo)])
+                under_way.append(view.write(self._array[part.slices()]))
+                if len(under_way) > 2:
+                    under_way.popleft().result()
+            while under_way:
+                under_way.popleft().result()
         except Exception as error:
             if _readable_by_block(error, self._layout):
                 raise _NotByTensorstoreError from error
