@@ -72,9 +72,7 @@ def test_given_statistics_are_kept() -> None:
 
 
 def test_statistics_are_of_the_data_as_the_steps_before_leave_it() -> None:
-    steps = resolve_normalizers(
-        [MinMaxNormalizer(), LambdaNormalizer("x*2-1"), WholeVolumeStandardizer()], RAW
-    )
+    steps = resolve_normalizers([MinMaxNormalizer(), LambdaNormalizer("x*2-1"), WholeVolumeStandardizer()], RAW)
     last = steps[2]
     assert isinstance(last, WholeVolumeStandardizer)
     seen = REAL / 255 * 2 - 1

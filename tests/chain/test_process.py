@@ -7,9 +7,7 @@ import pytest
 from chunkloom.chain import PipelineSpec, ProcessChain, SigmoidPostprocessor, process_chain
 from chunkloom.errors import ParameterError
 
-SPEC = PipelineSpec.from_steps_data(
-    [{"name": "ZScoreNormalizer", "mean": "3"}], [{"name": "SigmoidPostprocessor"}]
-)
+SPEC = PipelineSpec.from_steps_data([{"name": "ZScoreNormalizer", "mean": "3"}], [{"name": "SigmoidPostprocessor"}])
 
 
 def test_there_is_one_chain_per_process() -> None:
@@ -40,10 +38,6 @@ def test_a_bad_chain_leaves_the_old_one_in_force() -> None:
     chain = ProcessChain()
     chain.set(SPEC)
     with pytest.raises(ParameterError):
-        chain.set(
-            PipelineSpec.from_steps_data(
-                SPEC.input_norm, [{"name": "ThresholdPostprocessor", "threshold": "?"}]
-            )
-        )
+        chain.set(PipelineSpec.from_steps_data(SPEC.input_norm, [{"name": "ThresholdPostprocessor", "threshold": "?"}]))
     assert chain.spec == SPEC
     assert len(chain.postprocess) == 1

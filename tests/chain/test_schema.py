@@ -23,8 +23,7 @@ def test_schemas_of_all_steps_are_these() -> None:
 def test_chain_schema_holds_every_step() -> None:
     schema = json.loads(json.dumps(chain.chain_schema()))
     named = {
-        key: {item["title"] for item in schema["properties"][key]["items"]["oneOf"]}
-        for key in schema["properties"]
+        key: {item["title"] for item in schema["properties"][key]["items"]["oneOf"]} for key in schema["properties"]
     }
     assert named["input_norm"] >= {"MinMaxNormalizer", "WholeVolumePercentile"}
     assert named["postprocess"] >= {"SigmoidPostprocessor", "ChannelSelection"}

@@ -131,9 +131,7 @@ def test_order_of_steps_counts_and_that_of_parameters_does_not() -> None:
 
 def test_canonical_chains_of_equal_values_are_equal() -> None:
     as_text = PipelineSpec.from_steps_data([{"name": "MinMaxNormalizer", "max_value": "255"}], [])
-    as_number = PipelineSpec.from_steps_data(
-        [{"name": "MinMaxNormalizer", "min_value": 0, "max_value": 255.0}], []
-    )
+    as_number = PipelineSpec.from_steps_data([{"name": "MinMaxNormalizer", "min_value": 0, "max_value": 255.0}], [])
     assert as_text.digest() != as_number.digest()
     assert as_text.canonical().digest() == as_number.canonical().digest()
 
@@ -259,9 +257,7 @@ def built(*steps: dict[str, Any]) -> Any:
         ([{"name": "DefaultPostprocessor"}, {"name": "ChannelSelection", "channels": 1}], "uint8", 1, False),
     ],
 )
-def test_output_of_a_chain(
-    steps: list[dict[str, Any]], dtype: str, channels: int, labels: bool | None
-) -> None:
+def test_output_of_a_chain(steps: list[dict[str, Any]], dtype: str, channels: int, labels: bool | None) -> None:
     live = built(*steps)
     assert chain_output_dtype(live, "float32") == np.dtype(dtype)
     assert chain_num_channels(live, 4) == channels

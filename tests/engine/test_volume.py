@@ -71,7 +71,7 @@ def test_a_box_that_cannot_be_read_is_refused(box, reason):
 
 
 def test_a_level_that_is_not_there_is_refused_by_number():
-    with pytest.raises(ParameterError, match="no level 1.*0 to 0"):
+    with pytest.raises(ParameterError, match=r"no level 1.*0 to 0"):
         array_volume(ramp((5, 6, 7))).read(level=1)
 
 

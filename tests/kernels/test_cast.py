@@ -32,9 +32,7 @@ def exact_cast(value: float, dtype: str) -> int:
 @pytest.mark.parametrize("source", FLOATS)
 @given(data=st.data())
 def test_cast_rounds_half_to_even_and_saturates(source: str, dtype: str, data: st.DataObject) -> None:
-    values = data.draw(
-        st.lists(st.floats(width={"float16": 16, "float32": 32, "float64": 64}[source]), min_size=1)
-    )
+    values = data.draw(st.lists(st.floats(width={"float16": 16, "float32": 32, "float64": 64}[source]), min_size=1))
     x = np.array(values, source)
     assert cast(x, dtype).tolist() == [exact_cast(float(v), dtype) for v in x]
 
@@ -94,9 +92,7 @@ def test_threshold_includes_or_excludes_its_own_value() -> None:
     assert threshold_exclusive(x, 0.5).dtype == np.uint8
 
 
-@pytest.mark.parametrize(
-    "function", [lambda x: cast(x, np.uint8), lambda x: clip(x, 0, 1), lambda x: scale(x, 2, 1)]
-)
+@pytest.mark.parametrize("function", [lambda x: cast(x, np.uint8), lambda x: clip(x, 0, 1), lambda x: scale(x, 2, 1)])
 def test_input_is_not_written_to(function: object) -> None:
     x = np.array([np.nan, 3.0, -1.0], np.float32)
     x.setflags(write=False)

@@ -19,9 +19,7 @@ def test_an_empty_level_has_no_sample() -> None:
 
 
 @given(st.tuples(*[st.integers(1, 100_000)] * 3), st.sampled_from([1, 2, 4, 8]))
-def test_a_sample_is_bounded_inside_the_level_distinct_and_in_order(
-    shape: tuple[int, ...], itemsize: int
-) -> None:
+def test_a_sample_is_bounded_inside_the_level_distinct_and_in_order(shape: tuple[int, ...], itemsize: int) -> None:
     boxes = sample_boxes(shape, itemsize)
     assert boxes == sample_boxes(shape, itemsize)
     sizes = [int(np.prod([e - b for b, e in zip(*box, strict=True)])) for box in boxes]

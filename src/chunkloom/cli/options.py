@@ -14,7 +14,7 @@ _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
-class Bytes(click.ParamType):
+class Bytes(click.ParamType[int]):
     """A number of bytes: `2GB`, `512MiB`, `0`."""
 
     name = "size"
@@ -29,7 +29,7 @@ class Bytes(click.ParamType):
         return int(float(match[1]) * (_BINARY[unit] if match[3] else _UNITS[unit]))
 
 
-class Selection(click.ParamType):
+class Selection(click.ParamType[dict[str, int]]):
     """Positions on axes: `c=1,t=0`."""
 
     name = "axis=n,…"
@@ -46,7 +46,7 @@ class Selection(click.ParamType):
         return chosen
 
 
-class Triple(click.ParamType):
+class Triple(click.ParamType[tuple[int, ...]]):
     """Three whole numbers z, y, x, or one for all axes: `64,64,64`, `64`."""
 
     name = "z,y,x"
@@ -72,9 +72,7 @@ def server_options(function: F) -> F:
         click.option(
             "--codec",
             type=click.Choice(["none", "zstd", "blosc", "gzip"]),
-            default="zstd",
-            show_default=True,
-            help="How served chunks are packed.",
+            help="How served chunks are packed. Default: as they are stored, else zstd.",
         ),
         click.option("--chunk", type=Triple(), help="Chunk shape of computed volumes."),
         click.option("--select", type=Selection(), help="A position on axes not wanted whole, such as c=1,t=0."),

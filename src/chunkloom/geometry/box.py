@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,10 @@ class Box:
         """Slices for an array whose first voxel is `origin` (default 0)."""
         origin = (0,) * self.ndim if origin is None else origin
         return tuple(slice(b - o, h - o) for b, h, o in zip(self.lo, self.hi, origin, strict=True))
+
+    def index(self, origin: Sequence[int] | None = None) -> tuple[Any, ...]:
+        """As `slices`, of the last axes of an array: channel axes before them are taken whole."""
+        return (..., *self.slices(origin))
 
     def chunk_range(self, chunk: Sequence[int]) -> Box:
         """The box of chunk indices that this box touches, on a grid of `chunk` voxels from 0."""

@@ -8,6 +8,7 @@ from functools import cache
 from itertools import islice
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from chunkloom.errors import AccessError, FormatError
@@ -46,6 +47,19 @@ class ChunkwiseReader:
         while batch := list(islice(indices, 256)):
             for _ in pool.map(lambda index: self._read_chunk(index, box, out), batch):
                 pass
+
+    def chunk(self, index: tuple[int, ...]) -> NDArray[Any]:
+        """The voxels of one chunk, cut where the array ends; perhaps read-only. In this thread, and without a copy
+        where the chunk is stored as it is wanted."""
+        box = Box.of_chunk(index, self._chunk).intersect(Box.of_shape(self._layout.shape))
+        raw = self._store.read(self._key(index))
+        if raw is not None:
+            voxels = self._decoder.decode(raw, self._store.where(self._key(index)))
+            if all(n >= m for n, m in zip(voxels.shape, box.shape, strict=True)):
+                return np.ascontiguousarray(voxels[Box.of_shape(box.shape).slices()], self._layout.dtype)
+        out: NDArray[Any] = np.empty(box.shape, self._layout.dtype)
+        self._read_chunk(index, box, out)
+        return out
 
     def _read_chunk(self, index: tuple[int, ...], box: Box, out: NDArray[Any]) -> None:
         full = Box.of_chunk(index, self._chunk)

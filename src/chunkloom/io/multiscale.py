@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, Protocol
 
 from chunkloom.errors import ChunkloomError, ParameterError
 from chunkloom.geometry import same_voxel_size
@@ -18,7 +18,14 @@ _log = logging.getLogger(__name__)
 Match = Literal["floor", "exact", "nearest"]
 
 
-def choose_level(levels: Sequence[ArrayMeta], voxel_size_nm: Sequence[float], match: Match = "floor") -> int:
+class WithVoxelSize(Protocol):
+    """Anything with a voxel size in nm: stored arrays, and the levels of volumes."""
+
+    @property
+    def voxel_size_nm(self) -> tuple[float, ...]: ...
+
+
+def choose_level(levels: Sequence[WithVoxelSize], voxel_size_nm: Sequence[float], match: Match = "floor") -> int:
     """The number of the level to read for `voxel_size_nm` (nm; z, y, x).
 
     Parameters
@@ -46,7 +53,7 @@ def choose_level(levels: Sequence[ArrayMeta], voxel_size_nm: Sequence[float], ma
     if match == "exact":
         sizes = "; ".join(_spell(level.voxel_size_nm) for level in levels)
         raise ParameterError(
-            f"no level of {levels[0].path} has voxels of {_spell(wanted)} nm: found {sizes}. "
+            f"no level has voxels of {_spell(wanted)} nm: found {sizes}. "
             "Name one of these, or match='floor' or 'nearest'"
         )
     if match == "nearest":

@@ -12,26 +12,35 @@ import contextlib
 import json
 import logging
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from chunkloom import __version__
 from chunkloom.engine.cache import ByteCache
 from chunkloom.engine.demand import Claim, Scheduler, Work
-from chunkloom.engine.formats import ChunkKey, Format, served_format
+from chunkloom.engine.formats import DEFAULT_CODEC, ChunkKey, Format, codec_of, served_format
 from chunkloom.engine.volume import Volume, make_digest
-from chunkloom.errors import CancelledWorkError, ChunkloomError, ParameterError
+from chunkloom.errors import CancelledWorkError, ChunkloomError, FormatError, ParameterError
 from chunkloom.geometry import Box
 from chunkloom.serving import answers
 from chunkloom.serving.answers import Answer, Receive, Scope, Send
 
+if TYPE_CHECKING:
+    from chunkloom.io.source import StoredArray
+
 log = logging.getLogger(__name__)
 
 RESERVED = frozenset({"api", "metrics", "static", "v", "update", "__control__", "docs", "healthz"})
-FORMATS = {"zarr": "zarr2", "zarr2": "zarr2", "zarr3": "zarr3"}
+FORMATS = {"zarr": "zarr2", "zarr2": "zarr2", "zarr3": "zarr3", "n5": "n5", "precomputed": "precomputed"}
+WORDS = ("zarr2", "zarr3", "n5", "precomputed")
 ENCODED_BYTES = 512 << 20
+
+READERS = 8
 
 JSON = b"application/json"
 OCTETS = b"application/octet-stream"
+MISSING = answers.refusal(404, "all fill value: not stored")
 
 
 @dataclass(eq=False)
@@ -40,18 +49,32 @@ class Served:
 
     name: str
     volume: Volume
-    codec: str
+    asked_codec: str | None
     digest: str = ""
+    codec: str = ""
     formats: dict[str, Format] = field(default_factory=dict)
     metadata: dict[tuple[str, bool], dict[str, Answer]] = field(default_factory=dict)
+    passing: dict[tuple[str, int], StoredArray | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.digest = self.volume.digest
+        stored = self.volume.stored(0)
+        kept = codec_of(stored.stored_layout) if stored is not None and stored.stored_layout is not None else None
+        self.codec = self.asked_codec or kept or DEFAULT_CODEC
 
     def format(self, word: str) -> Format:
         if word not in self.formats:
             self.formats[word] = served_format(word, self.codec)
         return self.formats[word]
+
+    def passes(self, word: str, level: int) -> StoredArray | None:
+        """The stored array whose chunks are, byte for byte, those of a level in a format; None where they are not."""
+        if (word, level) not in self.passing:
+            stored = self.volume.stored(level)
+            layout = None if stored is None else stored.stored_layout
+            same = layout is not None and self.format(word).passes(layout, self.volume.levels[level])
+            self.passing[word, level] = stored if same else None
+        return self.passing[word, level]
 
     def documents(self, word: str, pinned: bool) -> dict[str, Answer]:
         """The metadata files in a format; `pinned` when the URL carries the digest."""
@@ -76,12 +99,14 @@ class ChunkApp:
     """The ASGI app. Made with `create_app`."""
 
     def __init__(
-        self, volumes: Mapping[str, Volume], *, codec: str, scheduler: Scheduler | None, encoded_bytes: int
+        self, volumes: Mapping[str, Volume], *, codec: str | None, scheduler: Scheduler | None, encoded_bytes: int
     ) -> None:
         self.volumes: dict[str, Served] = {}
         self.codec = codec
         self.scheduler = scheduler or Scheduler()
         self.encoded = ByteCache(encoded_bytes)
+        # Waiting for storage takes no core: more of it may go on at a time than computing.
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="chunkloom-read")
         for name, volume in volumes.items():
             self.add(name, volume)
 
@@ -120,6 +145,7 @@ class ChunkApp:
                 await send({"type": "lifespan.startup.complete"})
             else:
                 self.scheduler.close()
+                self._readers.shutdown(wait=False, cancel_futures=True)
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 
@@ -147,14 +173,17 @@ class ChunkApp:
                 return answers.refusal(404, f"volume {served.name!r} has another digest now: {served.digest}")
             rest, pinned = rest[1:], True
         if not rest or rest[0] not in FORMATS:
-            return answers.refusal(404, f"no such format of {served.name!r}: there are zarr2 (or zarr) and zarr3")
+            return answers.refusal(404, f"no such format of {served.name!r}: there are {', '.join(FORMATS)}")
         word, below = FORMATS[rest[0]], "/".join(rest[1:])
-        document = served.documents(word, pinned).get(below)
+        try:
+            document = served.documents(word, pinned).get(below)
+        except FormatError as error:
+            return answers.refusal(422, f"{served.name}: {error}")
         if document is not None:
             if answers.matches(document.etag or b"", answers.header(scope, b"if-none-match")):
                 return answers.not_modified(document.etag or b"", _cache_control(document))
             return document
-        key = served.format(word).parse_key(below)
+        key = served.format(word).parse_key(below, served.volume)
         if key is None or not _exists(served.volume, key):
             return answers.refusal(404, f"no such file or chunk in {served.name}/{word}: {below!r}")
         return await self._chunk(scope, receive, served, word, key, pinned)
@@ -177,6 +206,16 @@ class ChunkApp:
                 etag,
             )
 
+        stored = served.passes(word, key.level)
+        if stored is not None:
+            found = await self._stored(stored, key, f"{served.name}/{key.level}/{'.'.join(map(str, key.index))}")
+            if isinstance(found, Answer):
+                return found
+            if found is not None:
+                passed = answers.answer(200, found, OCTETS, etag=etag, cache=cache)
+                self.encoded.put(scope["path"], passed, passed.nbytes)
+                return passed
+
         def run(work: Work) -> Answer:
             level = served.volume.levels[key.level]
             box = Box.of_chunk(key.index, level.spatial_chunk).intersect(level.box)
@@ -192,37 +231,64 @@ class ChunkApp:
         )
         return await self._wait(claim, receive, f"{served.name}/{key.level}/{'.'.join(map(str, key.index))}")
 
-    async def _wait(self, claim: Claim, receive: Receive, chunk: str) -> Answer | None:
-        """The claim's answer; None when the client hangs up first."""
-        made = asyncio.wrap_future(claim.future)
-        gone = asyncio.ensure_future(_disconnected(receive))
+    async def _stored(self, stored: StoredArray, key: ChunkKey, chunk: str) -> bytes | Answer | None:
+        """The stored bytes of a chunk; a refusal where it is missing or fails; None where it must be computed."""
+        index = (*(0,) * (key.ndim - 3), *key.index)
         try:
-            await asyncio.wait({made, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if not made.done():
-                return None
-            return made.result()
-        except CancelledWorkError:
-            return answers.refusal(503, f"chunk {chunk}: the server is closing")
-        except asyncio.CancelledError:
-            if made.cancelled():
-                return answers.refusal(503, f"chunk {chunk}: the server is closing")
-            raise
+            found = await asyncio.get_running_loop().run_in_executor(self._readers, stored.stored_chunk, index)
         except ChunkloomError as error:
             log.warning("chunk %s: %s", chunk, error)
             return answers.refusal(500, f"chunk {chunk}: {error}")
-        except Exception as error:
-            log.exception("chunk %s", chunk)
-            return answers.refusal(500, f"chunk {chunk}: {type(error).__name__}: {error}")
+        if found is None and stored.stored_layout is not None and not stored.stored_layout.fill_value:
+            return MISSING
+        return found
+
+    async def _wait(self, claim: Claim, receive: Receive, chunk: str) -> Answer | None:
+        """The claim's answer; None when the client hangs up first."""
+        loop = asyncio.get_running_loop()
+        woken = loop.create_future()
+
+        def wake(_: object = None) -> None:
+            if not woken.done():
+                woken.set_result(None)
+
+        def settled(_: object) -> None:
+            # The loop may have been closed meanwhile: then nobody waits.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(wake)
+
+        claim.future.add_done_callback(settled)
+        gone = loop.create_task(_disconnected(receive))
+        gone.add_done_callback(wake)
+        try:
+            await woken
+            return self._settled(claim, chunk)
         finally:
             claim.release()
             gone.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await gone
+
+    def _settled(self, claim: Claim, chunk: str) -> Answer | None:
+        """The answer a claim came to; None where it was given up."""
+        future = claim.future
+        if not future.done():
+            return None
+        if future.cancelled():
+            return answers.refusal(503, f"chunk {chunk}: the server is closing")
+        failure = future.exception()
+        if failure is None:
+            made: Answer = future.result()
+            return made
+        if isinstance(failure, CancelledWorkError):
+            return answers.refusal(503, f"chunk {chunk}: the server is closing")
+        if isinstance(failure, ChunkloomError):
+            log.warning("chunk %s: %s", chunk, failure)
+            return answers.refusal(500, f"chunk {chunk}: {failure}")
+        log.error("chunk %s: %s: %s", chunk, type(failure).__name__, failure)
+        log.debug("chunk %s", chunk, exc_info=failure)
+        return answers.refusal(500, f"chunk {chunk}: {type(failure).__name__}: {failure}")
 
     def _index(self) -> bytes:
-        listing = {
-            name: {"digest": served.digest, "formats": ["zarr2", "zarr3"]} for name, served in self.volumes.items()
-        }
+        listing = {name: {"digest": served.digest, "formats": list(WORDS)} for name, served in self.volumes.items()}
         return (json.dumps({"volumes": listing}, indent=2) + "\n").encode()
 
 
@@ -239,13 +305,14 @@ def _exists(volume: Volume, key: ChunkKey) -> bool:
 
 
 def _cache_control(kept: Answer) -> bytes:
-    return next(value for name, value in kept.start["headers"] if name == b"cache-control")
+    headers: answers.Headers = kept.start["headers"]
+    return next(value for name, value in headers if name == b"cache-control")
 
 
 def create_app(
     volumes: Mapping[str, Volume],
     *,
-    codec: str = "zstd",
+    codec: str | None = None,
     scheduler: Scheduler | None = None,
     encoded_bytes: int = ENCODED_BYTES,
 ) -> ChunkApp:
@@ -256,7 +323,8 @@ def create_app(
     volumes
         Name (one path segment) to volume.
     codec
-        "zstd", "blosc", "gzip" or "none": how served chunks are packed.
+        "zstd", "blosc", "gzip" or "none": how served chunks are packed. Default: as a stored volume's are, so that
+        stored bytes are passed on untouched; zstd for the rest.
     scheduler
         Runs the work; one thread per core when left out.
     encoded_bytes

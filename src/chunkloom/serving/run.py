@@ -41,27 +41,26 @@ class VolumeServer:
     ----------
     app
         From `create_app`.
-    host, port
-        Where to listen; port 0 is any free one.
+    listening
+        From `bind`; any free port of 127.0.0.1 when left out.
     """
 
     def __init__(
         self,
         app: ChunkApp,
+        listening: socket.socket | None = None,
         *,
-        host: str = "127.0.0.1",
-        port: int = 0,
         certfile: str | None = None,
         keyfile: str | None = None,
     ) -> None:
         self.app = app
-        self._socket = bind(host, port)
-        self.host = host
+        self._socket = listening or bind("127.0.0.1", 0)
+        self.host: str = self._socket.getsockname()[0]
         self.port: int = self._socket.getsockname()[1]
         scheme = "https" if certfile else "http"
-        shown = f"[{host}]" if ":" in host else host
+        shown = f"[{self.host}]" if ":" in self.host else self.host
         self.url = f"{scheme}://{shown}:{self.port}"
-        self._tls = {"ssl_certfile": certfile, "ssl_keyfile": keyfile}
+        self._certfile, self._keyfile = certfile, keyfile
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
 
@@ -83,7 +82,8 @@ class VolumeServer:
             server_header=False,
             lifespan="on",
             timeout_graceful_shutdown=1,
-            **{k: v for k, v in self._tls.items() if v},
+            ssl_certfile=self._certfile,
+            ssl_keyfile=self._keyfile,
         )
         self._server = uvicorn.Server(config)
         # Signals belong to whoever runs this server.
@@ -107,6 +107,8 @@ class VolumeServer:
 
     def volumes(self) -> list[dict[str, Any]]:
         """What is served, as the ready file lists it."""
+        from chunkloom.serving.app import WORDS
+
         listed = []
         for name, served in self.app.volumes.items():
             level = served.volume.levels[0]
@@ -116,7 +118,7 @@ class VolumeServer:
                     "shape": list(level.shape),
                     "dtype": level.dtype.name,
                     "digest": served.digest,
-                    "urls": {word: f"{self.url}/{name}/{word}" for word in ("zarr2", "zarr3")},
+                    "urls": {word: f"{self.url}/{name}/{word}" for word in WORDS},
                 }
             )
         return listed

@@ -9,17 +9,22 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from chunkloom.engine.volume import Array, Level, Volume
-from chunkloom.errors import ParameterError, nearest
+from chunkloom.errors import FormatError, ParameterError, nearest
 from chunkloom.geometry import Box
+
+if TYPE_CHECKING:
+    from chunkloom.io.layout import StoredLayout
 
 Metadata = dict[str, bytes]
 CODECS = ("none", "zstd", "blosc", "gzip")
+DEFAULT_CODEC = "zstd"
 
 
 def codec_names() -> tuple[str, ...]:
@@ -59,8 +64,15 @@ class Format(ABC):
         """Every metadata file of a volume called `name`: path below the volume's address, and its bytes."""
 
     @abstractmethod
-    def parse_key(self, path: str) -> ChunkKey | None:
-        """The chunk that `path` (below the volume's address) names; None when it names none."""
+    def parse_key(self, path: str, volume: Volume) -> ChunkKey | None:
+        """The chunk of `volume` that `path` (below its address) names; None when it names none.
+
+        The level or the index may lie past what there is.
+        """
+
+    @abstractmethod
+    def passes(self, layout: StoredLayout, level: Level) -> bool:
+        """Whether chunks stored like `layout` are, byte for byte, valid chunks of what `metadata` declares."""
 
     @abstractmethod
     def encode(self, block: Array, level: Level) -> bytes:
@@ -88,12 +100,59 @@ def parse_index(words: list[str]) -> tuple[int, int, int] | None:
     return (z, y, x)
 
 
+def needs_cast(volume: Volume, dtypes: Sequence[str], format_name: str) -> None:
+    """Refuse a dtype that a format does not have, with the cast to add."""
+    found = volume.levels[0].dtype
+    if found.name in dtypes:
+        return
+    nearest_one = {"b": "uint8", "f": "float32", "i": "int32", "u": "uint32"}.get(found.kind, "uint8")
+    raise FormatError(
+        f"{format_name} has no {found.name} (it has {', '.join(dtypes)}): add a cast, --op cast:dtype={nearest_one}, "
+        "or read it as zarr"
+    )
+
+
+def codec_of(layout: StoredLayout) -> str | None:
+    """The codec word of stored chunks; None for one that has no word, or that comes with filters.
+
+    Only the family counts: what blosc, zstd and gzip wrote says itself how it is unpacked.
+    """
+    if layout.format == "zarr2":
+        if layout.codec.get("filters"):
+            return None
+        compressor = layout.codec.get("compressor")
+        word = "none" if compressor is None else compressor.get("id")
+    elif layout.format == "zarr3":
+        codecs = list(layout.codec.get("codecs", ()))
+        if not codecs or codecs[0].get("name") != "bytes" or len(codecs) > 2:
+            return None
+        word = codecs[1].get("name") if len(codecs) == 2 else "none"
+    elif layout.format == "n5":
+        compression = layout.codec.get("compression", {})
+        word = "none" if compression.get("type") == "raw" else compression.get("type")
+        if compression.get("useZlib"):
+            return None
+    else:
+        word = "none" if layout.codec.get("encoding") == "raw" else None
+    return word if word in CODECS else None
+
+
+def same_layout(layout: StoredLayout, level: Level, edge: str) -> bool:
+    """Whether stored chunks have the level's shape, dtype and order, and treat edges like `edge`."""
+    return (
+        layout.chunk_shape == level.chunk_shape
+        and layout.order == "C"
+        and np.dtype(layout.dtype).newbyteorder("=") == level.dtype
+        and layout.edge == edge
+    )
+
+
 def padded(block: Array, level: Level) -> Array:
     """`block` at the level's full chunk shape, 0 past where the data ends. C order."""
     if block.shape == level.chunk_shape:
         return np.ascontiguousarray(block)
     out = np.zeros(level.chunk_shape, block.dtype)
-    out[(..., *Box.of_shape(block.shape[-3:]).slices())] = block
+    out[Box.of_shape(block.shape[-3:]).index()] = block
     return out
 
 
@@ -160,10 +219,18 @@ def compress(codec: str, data: bytes | memoryview, itemsize: int) -> bytes:
 
 def served_format(word: str, codec: str = "zstd") -> Format:
     """The format for its word ("zarr" is zarr2), with a codec."""
+    from chunkloom.engine.formats.n5 import N5
+    from chunkloom.engine.formats.precomputed import Precomputed
     from chunkloom.engine.formats.zarr2 import Zarr2
     from chunkloom.engine.formats.zarr3 import Zarr3
 
-    known: dict[str, type[Format]] = {"zarr": Zarr2, "zarr2": Zarr2, "zarr3": Zarr3}
+    known: dict[str, type[Format]] = {
+        "zarr": Zarr2,
+        "zarr2": Zarr2,
+        "zarr3": Zarr3,
+        "n5": N5,
+        "precomputed": Precomputed,
+    }
     if word not in known:
         raise ParameterError(f"unknown format {word!r}: {nearest(word, list(known))}")
     return known[word](codec)

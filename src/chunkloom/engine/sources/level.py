@@ -10,6 +10,7 @@ from chunkloom.geometry import Box
 
 if TYPE_CHECKING:
     from chunkloom.engine.demand import Work
+    from chunkloom.io.source import StoredArray
 
 
 class LevelView(Volume):
@@ -27,6 +28,9 @@ class LevelView(Volume):
     def stage_digest(self) -> str:
         return self.source.stage_digest if self.first == 0 else make_digest([self.source.stage_digest, self.first])
 
+    def stored(self, level: int) -> StoredArray | None:
+        return self.source.stored(level + self.first)
+
     def read_box(self, level: int, box: Box, work: Work) -> Array:
         return self.source.read_box(level + self.first, box, work)
 
@@ -35,4 +39,4 @@ def level_for(volume: Volume, voxel_size_nm: Sequence[float], match: Literal["fl
     """The level for a voxel size (nm, z, y, x)."""
     from chunkloom.io.multiscale import choose_level
 
-    return choose_level([level.grid.voxel_size_nm for level in volume.levels], voxel_size_nm, match)
+    return choose_level(volume.levels, voxel_size_nm, match)

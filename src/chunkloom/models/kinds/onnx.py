@@ -52,7 +52,8 @@ class OnnxModelConfig(ModelConfig):
 
         def forward(block: Array) -> Array:
             out = session.run([output_name], {input_name: np.ascontiguousarray(block[np.newaxis], np.float32)})[0]
-            return np.asarray(out)[0]
+            result: Array = np.asarray(out)[0]
+            return result
 
         return LoadedModel(
             name=self.name or card.name,
