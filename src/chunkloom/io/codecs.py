@@ -27,6 +27,8 @@ _TAKEN = (
     *("blosc", "zlib", "gzip", "bz2", "zstd", "lz4", "lzma", "shuffle", "crc32", "crc32c", "adler32", "fletcher32"),
     *("jenkins_lookup3", "delta", "fixedscaleoffset", "packbits", "quantize", "astype", "bitround", "pcodec", "zfpy"),
 )
+# Codecs whose parameters are a writer's choices alone, some of them unknown to older versions of numcodecs.
+_SELF_DESCRIBING = ("blosc", "zlib", "gzip", "bz2", "zstd", "lz4")
 # Encoded forms (filters that widen, headers, worst-case growth) may be somewhat larger than the decoded chunk.
 _SLACK = 65536
 
@@ -50,9 +52,7 @@ def make_codec(configuration: Mapping[str, Any], where: str) -> Any:
     import numcodecs.registry
 
     registry: Any = numcodecs.registry
-    known = dict(configuration)
-    if name == "zstd":
-        known = {"id": "zstd"}  # only a writer's choices (level, checksum), some unknown to older numcodecs
+    known = {"id": name} if name in _SELF_DESCRIBING else dict(configuration)
     try:
         return registry.get_codec(known)
     except Exception as error:  # whatever a codec's constructor makes of a file's parameters
