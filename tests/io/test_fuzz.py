@@ -271,3 +271,40 @@ def test_chunk_of_2_to_the_60_voxels_is_refused_by_name(tmp_path: Path, kind: st
     write(tmp_path, HUGE[kind])
     with pytest.raises(FormatError, match="1048576 x 1048576 x 1048576"):
         read_array_meta(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["h5", "tif"])
+def test_file_with_flipped_bytes_gives_an_array_or_our_error(
+    kind: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    import h5py
+    import numpy as np
+    import tifffile
+
+    data = np.arange(4 * 20 * 20, dtype="u2").reshape(4, 20, 20)
+    file = tmp_path_factory.mktemp("file") / f"a.{kind}"
+    if kind == "h5":
+        with h5py.File(file, "w") as h5:
+            h5.create_dataset("raw", data=data, chunks=(2, 8, 8), compression="gzip").attrs["resolution"] = [4.0] * 3
+    else:
+        tifffile.imwrite(
+            file, data, ome=True, tile=(16, 16), compression="zlib", metadata={"axes": "ZYX", "PhysicalSizeX": 1}
+        )
+    whole = file.read_bytes()
+
+    @settings(max_examples=EXAMPLES, deadline=5000, suppress_health_check=list(HealthCheck), database=None)
+    @given(
+        flips=st.lists(st.tuples(st.integers(0, len(whole) - 1), st.integers(0, 255)), min_size=1, max_size=4),
+        end=st.one_of(st.just(len(whole)), st.integers(0, len(whole))),
+    )
+    def run(flips: list[tuple[int, int]], end: int) -> None:
+        content = bytearray(whole)
+        for at, value in flips:
+            content[at] = value
+        # A new name each time: HDF5 keeps open files by name.
+        broken_file = file.with_name(f"{abs(hash((tuple(flips), end)))}.{kind}")
+        broken_file.write_bytes(bytes(content[:end]))
+        attempt(broken_file)
+        broken_file.unlink()
+
+    run()

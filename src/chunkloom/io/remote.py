@@ -28,7 +28,7 @@ def context() -> Any:
     """The one tensorstore context of the process: retries of about 5 s, no cache of its own (the engine has one)."""
     import tensorstore as ts
 
-    retries = {"max_retries": 7, "initial_delay": "100ms", "max_delay": "2s"}
+    retries = {"max_retries": 6, "initial_delay": "100ms", "max_delay": "2s"}
     return ts.Context(
         {
             "cache_pool": {"total_bytes_limit": 0},
@@ -106,6 +106,8 @@ def translate(error: Exception, where: str) -> AccessError | ChunkReadError:
             f"{where} cannot be read: access refused ({status or 403}). Check the path and, for a private place, "
             "the credentials"
         )
+    if status in ("301", "302", "303", "307", "308"):
+        return ChunkReadError(f"{where} cannot be read: it has moved ({status}). Use the address that it leads to")
     return ChunkReadError(f"{where} cannot be read: {text}")
 
 

@@ -6,6 +6,8 @@ one costs no request.
 
 from __future__ import annotations
 
+import logging
+import time
 from collections import deque
 from typing import Any
 
@@ -19,6 +21,8 @@ from chunkloom.io.layout import METADATA_KEYS, ArrayLayout
 from chunkloom.io.store import Store
 
 _CHUNKS_AT_ONCE = 32
+_SECONDS_BETWEEN_REPORTS = 5.0
+_log = logging.getLogger(__name__)
 # Formats whose drivers count dimensions x first.
 _REVERSED = ("n5", "precomputed")
 
@@ -65,13 +69,21 @@ class TensorstoreReader:
         # Left to itself tensorstore reads ahead of decoding without a bound, so that a large box holds nearly all of
         # its encoded chunks at once. In pieces it keeps as busy and holds few.
         under_way: deque[Any] = deque()
+        done, started, told = 0, time.monotonic(), 0.0
         try:
             for part in box.pieces(self._layout.chunk_shape, _CHUNKS_AT_ONCE):
                 # Writing to a wrapped numpy array copies each decoded chunk to where it belongs, once.
                 view = ts.array(out[part.slices(box.lo)])
                 under_way.append(view.write(self._array[part.slices()]))
-                if len(under_way) > 2:
-                    under_way.popleft().result()
+                if len(under_way) <= 2:
+                    continue
+                under_way.popleft().result()
+                done += 1
+                waited = time.monotonic() - started
+                if waited - told > _SECONDS_BETWEEN_REPORTS:
+                    told = waited
+                    chunks = box.chunk_range(self._layout.chunk_shape).size
+                    _log.info("%s: %d of %d chunks read in %d s", self._store, done * _CHUNKS_AT_ONCE, chunks, waited)
             while under_way:
                 under_way.popleft().result()
         except Exception as error:
