@@ -6,7 +6,7 @@ import os
 import re
 
 from chunkloom.errors import FormatError
-from chunkloom.io.hierarchy import parse_layout, read_node
+from chunkloom.io.nodes import parse_layout, read_node
 from chunkloom.io.paths import parse_path
 from chunkloom.io.store import Store
 
