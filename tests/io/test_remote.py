@@ -252,3 +252,13 @@ def test_server_without_ranges_is_enough(served: FolderServer, kind: str) -> Non
     served.ranges = False
     name = write(served.root, kind)
     np.testing.assert_array_equal(read_all(f"{served.url}/{name.replace('%', '%25')}"), DATA)
+
+
+@pytest.mark.parametrize("kind", ["zarr2", "zarr2-filter"])
+def test_chunks_are_not_fill_once_everything_is_refused(served: FolderServer, kind: str) -> None:
+    """As when credentials run out while a volume is open."""
+    name = write(served.root, kind)
+    array = open_levels(f"{served.url}/{name.replace('%', '%25')}").levels[0]
+    served.refuse_all = True
+    with pytest.raises(AccessError, match=r"\.zarray.*403"):
+        array.read(Box.of_shape(DATA.shape))
