@@ -72,9 +72,7 @@ def server_options(function: F) -> F:
         click.option(
             "--codec",
             type=click.Choice(["none", "zstd", "blosc", "gzip"]),
-            default="zstd",
-            show_default=True,
-            help="How served chunks are packed.",
+            help="How served chunks are packed. Default: as they are stored, else zstd.",
         ),
         click.option("--chunk", type=Triple(), help="Chunk shape of computed volumes."),
         click.option("--select", type=Selection(), help="A position on axes not wanted whole, such as c=1,t=0."),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from chunkloom.models.kinds import ModelConfig
-    from chunkloom.serving.run import VolumeServer
+    from chunkloom.serving.run import VolumeServer, bind
     from chunkloom.serving.volumes import Served
 
 
@@ -25,7 +25,7 @@ class ServerOptions:
     host: str = "127.0.0.1"
     port: int = 0
     ready_file: str | None = None
-    codec: str = "zstd"
+    codec: str | None = None
     chunk: tuple[int, ...] | None = None
     select: dict[str, int] | None = None
     cache_decoded: int | None = None
@@ -44,6 +44,12 @@ class Interrupted(BaseException):
 def say(text: str) -> None:
     """A line for the person, on stderr: stdout is for what other programs read."""
     print(text, file=sys.stderr, flush=True)
+
+
+def say_notes(served: Served) -> None:
+    """What a person should know of what is served, once everything else has gone well."""
+    for note in served.notes:
+        say(f"note: {note}")
 
 
 @contextmanager
@@ -79,13 +85,15 @@ def serving(
     from chunkloom.engine.op import parse_op
     from chunkloom.logging_setup import configure_logging
     from chunkloom.serving.app import ENCODED_BYTES, create_app
-    from chunkloom.serving.run import VolumeServer
+    from chunkloom.serving.run import VolumeServer, bind
     from chunkloom.serving.volumes import volumes_to_serve
 
     configure_logging(options.log_level)
     if options.cache_decoded is not None:
         pipeline.use_process_cache(ChunkCache(options.cache_decoded))
     parsed = [parse_op(text) for text in ops]
+    # Bound before anything slow: a taken port is known at once.
+    listening = bind(options.host, options.port)
     served = volumes_to_serve(
         source, ops=parsed, model=model, name=name, with_raw=with_raw, select=options.select, chunk=options.chunk
     )
@@ -94,9 +102,7 @@ def serving(
         codec=options.codec,
         encoded_bytes=ENCODED_BYTES if options.cache_encoded is None else options.cache_encoded,
     )
-    for note in served.notes:
-        say(f"note: {note}")
-    with VolumeServer(app, host=options.host, port=options.port) as server:
+    with VolumeServer(app, listening) as server:
         yield served, server
 
 

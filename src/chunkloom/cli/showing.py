@@ -26,6 +26,7 @@ def look(source: str, model: ModelConfig, options: running.ServerOptions, *, onc
 
         link = viewer_link(scene(served.volumes, server.url, raw=served.raw), host=options.host)
         with running.ready_file(options.ready_file, running.ready(server, link)):
+            running.say_notes(served)
             click.echo(link)
             if once:
                 click.echo(table([fetch(server, name, began) for name in served.volumes]))

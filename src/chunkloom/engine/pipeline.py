@@ -22,6 +22,7 @@ from chunkloom.geometry import Box
 
 if TYPE_CHECKING:
     from chunkloom.engine.demand import Work
+    from chunkloom.io.source import StoredArray
 
 DEFAULT_CHUNK = (64, 64, 64)
 
@@ -215,6 +216,9 @@ class Pyramid(ChunkedStage):
     def keeps(self, level: int) -> bool:
         return level > 0
 
+    def stored(self, level: int) -> StoredArray | None:
+        return self.source.stored(0) if level == 0 else None
+
     def compute(self, level: int, box: Box, work: Work) -> Array:
         if level == 0:
             return self.source.read_box(0, box, work)
@@ -300,6 +304,9 @@ class Pipeline(Volume):
     @property
     def stage_digest(self) -> str:
         return self._last.stage_digest
+
+    def stored(self, level: int) -> StoredArray | None:
+        return self._last.stored(level)
 
     def read_box(self, level: int, box: Box, work: Work) -> Array:
         return self._last.read_box(level, box, work)

@@ -21,6 +21,7 @@ from chunkloom.geometry import Box, Grid
 
 if TYPE_CHECKING:
     from chunkloom.engine.demand import Work
+    from chunkloom.io.source import StoredArray
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Kind = Literal["image", "labels", "mask"]
@@ -130,6 +131,10 @@ class Volume(ABC):
 
         The array may be read-only, and may be shared with a cache. `work.check()` is called between steps.
         """
+
+    def stored(self, level: int) -> StoredArray | None:
+        """The stored array that `level` is, voxel for voxel, where it is one: its bytes can be passed on as they are."""
+        return None
 
     @property
     def digest(self) -> str:

@@ -14,12 +14,14 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from chunkloom import __version__
 from chunkloom.engine.cache import ByteCache
 from chunkloom.engine.demand import Claim, Scheduler, Work
-from chunkloom.engine.formats import ChunkKey, Format, served_format
+from chunkloom.engine.formats import DEFAULT_CODEC, ChunkKey, Format, codec_of, served_format
 from chunkloom.engine.volume import Volume, make_digest
 from chunkloom.errors import CancelledWorkError, ChunkloomError, FormatError, ParameterError
 from chunkloom.geometry import Box
@@ -30,6 +32,9 @@ from chunkloom.serving.events import Change
 from chunkloom.serving.gate import Gate
 from chunkloom.serving.times import Times
 
+if TYPE_CHECKING:
+    from chunkloom.io.source import StoredArray
+
 log = logging.getLogger(__name__)
 
 RESERVED = frozenset({"api", "metrics", "static", "v", "update", "__control__", "docs", "healthz"})
@@ -37,8 +42,11 @@ FORMATS = {"zarr": "zarr2", "zarr2": "zarr2", "zarr3": "zarr3", "n5": "n5", "pre
 WORDS = ("zarr2", "zarr3", "n5", "precomputed")
 ENCODED_BYTES = 512 << 20
 
+READERS = 8
+
 JSON = b"application/json"
 OCTETS = b"application/octet-stream"
+MISSING = answers.refusal(404, "all fill value: not stored")
 
 
 @dataclass(eq=False)
@@ -47,18 +55,32 @@ class Served:
 
     name: str
     volume: Volume
-    codec: str
+    asked_codec: str | None
     digest: str = ""
+    codec: str = ""
     formats: dict[str, Format] = field(default_factory=dict)
     metadata: dict[tuple[str, bool], dict[str, Answer]] = field(default_factory=dict)
+    passing: dict[tuple[str, int], StoredArray | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.digest = self.volume.digest
+        stored = self.volume.stored(0)
+        kept = codec_of(stored.stored_layout) if stored is not None and stored.stored_layout is not None else None
+        self.codec = self.asked_codec or kept or DEFAULT_CODEC
 
     def format(self, word: str) -> Format:
         if word not in self.formats:
             self.formats[word] = served_format(word, self.codec)
         return self.formats[word]
+
+    def passes(self, word: str, level: int) -> StoredArray | None:
+        """The stored array whose chunks are, byte for byte, those of a level in a format; None where they are not."""
+        if (word, level) not in self.passing:
+            stored = self.volume.stored(level)
+            layout = None if stored is None else stored.stored_layout
+            same = layout is not None and self.format(word).passes(layout, self.volume.levels[level])
+            self.passing[word, level] = stored if same else None
+        return self.passing[word, level]
 
     def documents(self, word: str, pinned: bool) -> dict[str, Answer]:
         """The metadata files in a format; `pinned` when the URL carries the digest."""
@@ -86,7 +108,7 @@ class ChunkApp:
         self,
         volumes: Mapping[str, Volume],
         *,
-        codec: str,
+        codec: str | None,
         scheduler: Scheduler | None,
         encoded_bytes: int,
         api: ApiOptions | None = None,
@@ -99,6 +121,8 @@ class ChunkApp:
         self.codec = codec
         self.scheduler = scheduler or Scheduler()
         self.encoded = ByteCache(encoded_bytes)
+        # Waiting for storage takes no core: more of it may go on at a time than computing.
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="chunkloom-read")
         for name, volume in volumes.items():
             self.add(name, volume)
 
@@ -153,6 +177,7 @@ class ChunkApp:
                 await send({"type": "lifespan.startup.complete"})
             else:
                 self.scheduler.close()
+                self._readers.shutdown(wait=False, cancel_futures=True)
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 
@@ -213,6 +238,16 @@ class ChunkApp:
                 etag,
             )
 
+        stored = served.passes(word, key.level)
+        if stored is not None:
+            found = await self._stored(stored, key, f"{served.name}/{key.level}/{'.'.join(map(str, key.index))}")
+            if isinstance(found, Answer):
+                return found
+            if found is not None:
+                passed = answers.answer(200, found, OCTETS, etag=etag, cache=cache)
+                self._keep(scope["path"], passed, served)
+                return passed
+
         def run(work: Work) -> Answer:
             level = served.volume.levels[key.level]
             box = Box.of_chunk(key.index, level.spatial_chunk).intersect(level.box)
@@ -220,16 +255,31 @@ class ChunkApp:
             work.check()
             body = served.format(word).encode(block, level)
             made = answers.answer(200, body, OCTETS, etag=etag, cache=cache)
-            with self._changing:
-                # A volume replaced or gone while its chunk was made must not answer the next request.
-                if self.volumes.get(served.name) is served:
-                    self.encoded.put(scope["path"], made, made.nbytes)
+            self._keep(scope["path"], made, served)
             return made
 
         claim = self.scheduler.claim(
             (served.digest, word, pinned, key), self.times.timed(run), level=key.level, client=scope.get("client")
         )
         return await self._wait(claim, receive, f"{served.name}/{key.level}/{'.'.join(map(str, key.index))}")
+
+    def _keep(self, path: str, made: Answer, served: Served) -> None:
+        with self._changing:
+            # A volume replaced or gone while its chunk was made must not answer the next request.
+            if self.volumes.get(served.name) is served:
+                self.encoded.put(path, made, made.nbytes)
+
+    async def _stored(self, stored: StoredArray, key: ChunkKey, chunk: str) -> bytes | Answer | None:
+        """The stored bytes of a chunk; a refusal where it is missing or fails; None where it must be computed."""
+        index = (*(0,) * (key.ndim - 3), *key.index)
+        try:
+            found = await asyncio.get_running_loop().run_in_executor(self._readers, stored.stored_chunk, index)
+        except ChunkloomError as error:
+            log.warning("chunk %s: %s", chunk, error)
+            return answers.refusal(500, f"chunk {chunk}: {error}")
+        if found is None and stored.stored_layout is not None and not stored.stored_layout.fill_value:
+            return MISSING
+        return found
 
     async def _wait(self, claim: Claim, receive: Receive, chunk: str) -> Answer | None:
         """The claim's answer; None when the client hangs up first."""
@@ -284,7 +334,7 @@ def _cache_control(kept: Answer) -> bytes:
 def create_app(
     volumes: Mapping[str, Volume],
     *,
-    codec: str = "zstd",
+    codec: str | None = None,
     scheduler: Scheduler | None = None,
     encoded_bytes: int = ENCODED_BYTES,
     api: ApiOptions | None = None,
@@ -296,7 +346,8 @@ def create_app(
     volumes
         Name (one path segment) to volume.
     codec
-        "zstd", "blosc", "gzip" or "none": how served chunks are packed.
+        "zstd", "blosc", "gzip" or "none": how served chunks are packed. Default: as a stored volume's are, so that
+        stored bytes are passed on untouched; zstd for the rest.
     scheduler
         Runs the work; one thread per core when left out.
     encoded_bytes

@@ -41,25 +41,24 @@ class VolumeServer:
     ----------
     app
         From `create_app`.
-    host, port
-        Where to listen; port 0 is any free one.
+    listening
+        From `bind`; any free port of 127.0.0.1 when left out.
     """
 
     def __init__(
         self,
         app: ChunkApp,
+        listening: socket.socket | None = None,
         *,
-        host: str = "127.0.0.1",
-        port: int = 0,
         certfile: str | None = None,
         keyfile: str | None = None,
     ) -> None:
         self.app = app
-        self._socket = bind(host, port)
-        self.host = host
+        self._socket = listening or bind("127.0.0.1", 0)
+        self.host: str = self._socket.getsockname()[0]
         self.port: int = self._socket.getsockname()[1]
         scheme = "https" if certfile else "http"
-        shown = f"[{host}]" if ":" in host else host
+        shown = f"[{self.host}]" if ":" in self.host else self.host
         self.url = f"{scheme}://{shown}:{self.port}"
         self._certfile, self._keyfile = certfile, keyfile
         self._server: uvicorn.Server | None = None

@@ -14,7 +14,7 @@ from chunkloom.geometry import Box
 
 if TYPE_CHECKING:
     from chunkloom.engine.demand import Work
-    from chunkloom.io.source import OpenedPyramid
+    from chunkloom.io.source import OpenedPyramid, StoredArray
 
 
 class DatasetVolume(Volume):
@@ -40,6 +40,9 @@ class DatasetVolume(Volume):
     @property
     def stage_digest(self) -> str:
         return self._digest
+
+    def stored(self, level: int) -> StoredArray | None:
+        return self.arrays[level]
 
     def read_box(self, level: int, box: Box, work: Work) -> Array:
         work.check()
