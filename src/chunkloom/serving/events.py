@@ -13,8 +13,6 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from chunkloom.errors import ServerError
-
 MOST_LISTENERS = 100
 MOST_WAITING = 1000
 QUIET_S = 15.0
@@ -43,13 +41,16 @@ class Events:
             with contextlib.suppress(RuntimeError):  # that loop has ended, and its listener with it
                 loop.call_soon_threadsafe(_put, queue, change)
 
+    @property
+    def full(self) -> bool:
+        """Whether so many listen that no more should."""
+        return len(self._listeners) >= MOST_LISTENERS
+
     @contextlib.contextmanager
     def listening(self) -> Iterator[asyncio.Queue[Change]]:
-        """The changes from now on, while the block runs. Raises `ServerError` when too many listen."""
+        """The changes from now on, while the block runs."""
         queue: asyncio.Queue[Change] = asyncio.Queue(MOST_WAITING)
         with self._lock:
-            if len(self._listeners) >= MOST_LISTENERS:
-                raise ServerError(f"{MOST_LISTENERS} listeners already: close one")
             self._listeners[queue] = asyncio.get_running_loop()
         try:
             yield queue
@@ -64,16 +65,17 @@ def _put(queue: asyncio.Queue[Change], change: Change) -> None:
     queue.put_nowait(change)
 
 
-async def server_sent(changes: asyncio.Queue[Change], quiet_s: float = QUIET_S) -> AsyncIterator[str]:
-    """Changes in the `text/event-stream` format, with a comment where nothing happens for long.
+async def server_sent(events: Events, quiet_s: float = QUIET_S) -> AsyncIterator[str]:
+    """Changes from now on in the `text/event-stream` format, with a comment where nothing happens for long.
 
     Source: HTML Living Standard, "Server-sent events".
     """
-    yield ": listening\n\n"
-    while True:
-        try:
-            change = await asyncio.wait_for(changes.get(), quiet_s)
-        except TimeoutError:
-            yield ": nothing new\n\n"
-        else:
-            yield f"event: volume\ndata: {json.dumps(asdict(change))}\n\n"
+    with events.listening() as changes:
+        yield ": listening\n\n"
+        while True:
+            try:
+                change = await asyncio.wait_for(changes.get(), quiet_s)
+            except TimeoutError:
+                yield ": nothing new\n\n"
+            else:
+                yield f"event: volume\ndata: {json.dumps(asdict(change))}\n\n"
