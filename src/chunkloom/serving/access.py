@@ -124,8 +124,10 @@ def _normalized(location: Location) -> str:
     if location.query:
         raise AccessError(f"{location.text!r} has a query: expected a plain URL")
     # `parse_path` has unescaped it once: what is still escaped would be unescaped by somebody else.
-    if _URL_MARKS.search(key) or any(part in (".", "..") for part in key.split("/")):
-        raise AccessError(f"{location.text!r}: its path holds one of % \\ ? # | :: or dots: expected a plain URL")
+    if _URL_MARKS.search(key) or _CONTROL.search(key) or any(part in (".", "..") for part in key.split("/")):
+        raise AccessError(
+            f"{location.text!r}: its path holds dots, escapes or one of % \\ ? # | ::, expected a plain URL"
+        )
     if scheme in _DEFAULT_PORTS:
         host = host.lower().removesuffix(_DEFAULT_PORTS[scheme])
     return f"{scheme}://{host}/{key}".rstrip("/")

@@ -99,8 +99,12 @@ class Guard:
 
 
 def too_large() -> Refusal:
-    """The answer to a body above the limit. The rest of it is not read, so the connection ends."""
-    return Refusal(413, f"the body is larger than {MAX_BODY_BYTES} bytes", ((b"connection", b"close"),))
+    """The answer to a body above the limit.
+
+    The connection stays: a client that is still sending would otherwise see it break instead of the reason. What
+    follows is thrown away by the HTTP server.
+    """
+    return Refusal(413, f"the body is larger than {MAX_BODY_BYTES} bytes")
 
 
 def _values(headers: Headers, name: bytes) -> list[str]:

@@ -87,6 +87,7 @@ class _Rest:
             docs_url=None,
             redoc_url=None,
             redirect_slashes=False,
+            generate_unique_id_function=lambda route: route.name,
         )
         self._document: dict[str, Any] | None = None
         self._route()

@@ -13,13 +13,14 @@ import re
 import typing
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.errors import PydanticSchemaGenerationError
 
 from chunkloom.chain.parameters import declared_parameters
 from chunkloom.engine.op import Op, known_ops
 from chunkloom.errors import ParameterError
 from chunkloom.serving.app import RESERVED
+from chunkloom.serving.volumes import checked_name
 
 MOST_OPS = 100
 MOST_REASON = 1000
@@ -34,6 +35,7 @@ Name = Annotated[
         description="One path segment of URLs.",
         json_schema_extra={"not": {"enum": sorted(RESERVED)}},
     ),
+    AfterValidator(checked_name),
 ]
 Source = Annotated[
     str,
