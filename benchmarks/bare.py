@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import socket
 import sys
+from pathlib import Path
 
 
 def main() -> None:
     import uvicorn
 
-    mode, listing = sys.argv[1], json.load(open(sys.argv[2]))
-    bodies = {path: open(file, "rb").read() for path, file in listing.items()} if mode == "memory" else {}
+    mode, listing = sys.argv[1], json.loads(Path(sys.argv[2]).read_text())
+    bodies = {path: Path(file).read_bytes() for path, file in listing.items()} if mode == "memory" else {}
 
     async def app(scope, receive, send):
         if scope["type"] != "http":

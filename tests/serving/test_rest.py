@@ -300,7 +300,7 @@ def test_a_plan_of_what_is_not_there_is_refused(served, query, status, says):
 def test_caches_are_measured_and_cleared(serve, monkeypatch):
     import dataclasses
 
-    from chunkloom.engine import pipeline
+    from chunkloom.engine import chunked
 
     @dataclasses.dataclass(frozen=True)
     class Kept(Op):
@@ -310,7 +310,7 @@ def test_caches_are_measured_and_cleared(serve, monkeypatch):
             return block
 
     # The process's own cache may hold what other tests made.
-    monkeypatch.setattr(pipeline, "_process_cache", ChunkCache(1 << 20))
+    monkeypatch.setattr(chunked, "_process_cache", ChunkCache(1 << 20))
     cache = ChunkCache(1 << 20)
     volume = Pipeline(array_volume(RAW, chunk=(16, 16, 16)), [Kept()], cache=cache)
     server = serve({"a": volume}, api=ApiOptions(allow_edit=True, token=TOKEN))

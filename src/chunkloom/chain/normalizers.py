@@ -142,6 +142,26 @@ class WholeVolumePercentile(SampledNormalizer):
         return pointwise.min_max(data, self.low_value, self.high_value)
 
 
+@dataclass(frozen=True, repr=False)
+class ChannelSelector(InputNormalizer):
+    """Read one channel of raw data that has several; changes no value."""
+
+    channel: int = integer(0, "Channel to read, from 0.", minimum=0)
+
+    @property
+    def num_channels(self) -> int | None:
+        return 1
+
+    def _process(self, data: Array) -> Array:
+        return data
+
+
+def raw_channel(steps: Sequence[InputNormalizer]) -> int | None:
+    """Which channel of the raw data a chain reads: its last `ChannelSelector` says it, or None."""
+    chosen = [step.channel for step in steps if isinstance(step, ChannelSelector)]
+    return chosen[-1] if chosen else None
+
+
 def _of_sample(step: SampledNormalizer, statistic: Any, sample: Array | Sequence[Array]) -> tuple[float, float]:
     blocks = [sample] if isinstance(sample, np.ndarray) else list(sample)
     try:

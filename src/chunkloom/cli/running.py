@@ -85,17 +85,19 @@ def serving(
     with_raw: bool = False,
 ) -> Iterator[tuple[Served, VolumeServer]]:
     """The volumes of a command line, served while the block runs."""
-    from chunkloom.engine import pipeline
+    from chunkloom.engine import chunked
     from chunkloom.engine.cache import ChunkCache
     from chunkloom.engine.op import parse_op
     from chunkloom.logging_setup import configure_logging
+    from chunkloom.memory import keep_freed_memory
     from chunkloom.serving.app import ENCODED_BYTES, create_app
     from chunkloom.serving.run import VolumeServer, bind
     from chunkloom.serving.volumes import volumes_to_serve
 
     configure_logging(options.log_level)
+    keep_freed_memory()
     if options.cache_decoded is not None:
-        pipeline.use_process_cache(ChunkCache(options.cache_decoded))
+        chunked.use_process_cache(ChunkCache(options.cache_decoded))
     parsed = [parse_op(text) for text in ops]
     api = api_options(options)
     # Bound before anything slow: a taken port is known at once.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -52,12 +53,14 @@ class Fetched:
 def fetch(server: VolumeServer, name: str, began: float) -> Fetched:
     """The middle chunk of a served volume's finest level."""
     level = server.app.volumes[name].volume.levels[0]
-    index = "/".join(["0"] * len(level.channels) + [str(n // 2) for n in level.chunk_grid])
+    index = "/".join(["0"] * len(level.channels) + [str((n - 1) // 2) for n in level.chunk_grid])
     url = f"{server.url}/{name}/zarr2/s0/{index}"
     sent = time.perf_counter()
     try:
         with urllib.request.urlopen(url, timeout=120) as answer:
             body = answer.read()
+    except urllib.error.HTTPError as error:
+        raise ServerError(f"{url}: {error.code}: {error.read().decode(errors='replace').strip()}") from error
     except OSError as error:
         raise ServerError(f"{url}: {error}") from error
     done = time.perf_counter()

@@ -134,10 +134,27 @@ def _node(store: Store, documents: dict[str, Document], found: Mapping[str, Any]
 
 def parse_layout(node: Node, separator: str | None) -> ArrayLayout:
     if node.format == "zarr2":
-        return zarr2.parse_array(node.document, node.where, separator)
+        layout = zarr2.parse_array(node.document, node.where, separator)
+        if separator is None and layout.ndim > 1 and "dimension_separator" not in node.document:
+            _check_chunk_keys(node, layout.ndim)
+        return layout
     if node.format == "zarr3":
         return zarr3.parse_array(node.document, node.where, separator)
     return n5.parse_array(node.document, node.where)
+
+
+def _check_chunk_keys(node: Node, ndim: int) -> None:
+    """Refuse an array whose every chunk would read as missing: keys like `0/0/0` where the metadata mean `0.0.0`."""
+    first = node.store.first_number_entry()
+    if first is None:
+        nested = not node.store.exists(".".join("0" * ndim)) and node.store.exists("/".join("0" * ndim))
+    else:
+        nested = first == "folder"
+    if nested:
+        raise FormatError(
+            f"{node.where} has no dimension_separator, which means '.', but chunks are stored as 0/0/0: add "
+            '"dimension_separator": "/" to it, or open it with dimension_separator=\'/\' (--dimension-separator /)'
+        )
 
 
 def own_placement(node: Node, ndim: int) -> Found:

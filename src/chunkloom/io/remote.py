@@ -65,15 +65,33 @@ def read(location: Location, key: str, limit: int | None) -> tuple[bytes, str] |
     return _read_once(location, key, limit)
 
 
-def _read_once(location: Location, key: str, limit: int | None) -> tuple[bytes, str] | None:
+def read_range(location: Location, key: str, begin: int, end: int) -> bytes | None:
+    """Bytes `begin <= i < end` of one key; None for 404. Credentials as in `read`."""
+    try:
+        found = _open_and_read(location, key, slice(begin, end))
+    except AccessError:
+        if not _switch_credentials(location):
+            raise
+        found = _open_and_read(location, key, slice(begin, end))
+    return found.value if found.state == "value" else None
+
+
+def _open_and_read(location: Location, key: str, byte_range: slice | None) -> Any:
+    """One key below `location`; "" is the file that `location` itself is."""
     import tensorstore as ts
 
-    where = f"{location.base}/{key}"
+    if not key:
+        location, key = location.parent(), location.name
     try:
         store = ts.KvStore.open(kvstore_spec(location), context=context()).result()
-        found = store.read(key).result()
+        return store.read(key, byte_range=byte_range).result()
     except Exception as error:
-        raise translate(error, where) from error
+        raise translate(error, f"{location.base}/{key}") from error
+
+
+def _read_once(location: Location, key: str, limit: int | None) -> tuple[bytes, str] | None:
+    found = _open_and_read(location, key, None)
+    where = f"{location.base}/{key}"
     if found.state != "value":
         return None
     if limit is not None and len(found.value) > limit:
@@ -148,3 +166,91 @@ def _gs_spec(bucket: str, path: str) -> dict[str, Any]:
 def has_google_credentials() -> bool:
     named = os.environ.get("GOOGLE_APPLICATION_CREDENTIALS")
     return os.path.exists(named or Path.home() / ".config" / "gcloud" / "application_default_credentials.json")
+
+
+def size_of(location: Location) -> tuple[int, str] | None:
+    """Size of one remote file and a text that changes when it does; None where there is none.
+
+    Servers are asked with HEAD. Where that takes a signature, which tensorstore makes only for reads, the size is
+    found by reading single bytes, twice as far each time.
+    """
+    spec = kvstore_spec(location)
+    if spec["driver"] == "http":
+        found = _head(location, f"{spec['base_url'].split('?')[0]}{_quoted(spec['path'].rstrip('/'))}{location.query}")
+        if found is not None:
+            return found
+    first = _state(location)
+    if first is None:
+        return None
+    low, high = 1, 2
+    while _has_byte(location, high):
+        low, high = high, high * 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _has_byte(location, middle) else (low, middle)
+    return high, first
+
+
+def _head(location: Location, url: str) -> tuple[int, str] | None:
+    import urllib.error
+    import urllib.request
+
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=20) as answer:
+            length = answer.headers.get("Content-Length")
+            state = answer.headers.get("ETag") or answer.headers.get("Last-Modified") or ""
+            return (int(length), f"{state}-{length}") if length and length.isdigit() else None
+    except (urllib.error.URLError, OSError, ValueError):
+        return None  # the reads that follow say what is wrong, after retries
+
+
+def _quoted(path: str) -> str:
+    import urllib.parse
+
+    return urllib.parse.quote(path)
+
+
+def _state(location: Location) -> str | None:
+    """The generation of a file; None where there is none."""
+    # Two bytes: a server used in tests takes a range of the first byte alone for no range.
+    try:
+        found = _open_and_read(location, "", slice(0, 2))
+    except AccessError:
+        if not _switch_credentials(location):
+            raise
+        found = _open_and_read(location, "", slice(0, 2))
+    return found.stamp.generation.hex() if found.state == "value" else None
+
+
+def _has_byte(location: Location, offset: int) -> bool:
+    try:
+        found = _open_and_read(location, "", slice(offset, offset + 1))
+    except ChunkReadError as error:
+        if is_range_error(error):
+            return False
+        raise
+    return found.state == "value" and len(found.value) == 1
+
+
+def is_range_error(error: Exception) -> bool:
+    """Whether a server did not give the range of bytes it was asked for."""
+    text = str(error)
+    return "OUT_OF_RANGE" in text or "byte range" in text or "416" in text
+
+
+def exists(location: Location, key: str) -> bool:
+    """Whether there is something at `key`; False also where looking is refused."""
+    try:
+        return read_range(location, key, 0, 2) is not None
+    except AccessError:
+        return False
+    except ChunkReadError as error:
+        if is_range_error(error):
+            return True  # shorter than the range, or a server without ranges
+        raise
+
+
+def forget_credentials() -> None:
+    """Ask each bucket anonymously again."""
+    with _accepted_lock:
+        _accepted.clear()

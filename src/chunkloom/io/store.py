@@ -15,7 +15,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from chunkloom.errors import AccessError, ChunkReadError, FormatError
 from chunkloom.io import remote
@@ -112,6 +112,25 @@ class Store:
         except OSError:
             return []
 
+    def exists(self, key: str) -> bool:
+        """Whether there is something at `key`; False also where looking is refused."""
+        if self.location.is_local:
+            return os.path.isfile(self._path(key))
+        return remote.exists(self.location, key)
+
+    def first_number_entry(self) -> Literal["file", "folder", "none"] | None:
+        """What an entry whose name begins with a digit is; None where listing is not possible (remote places)."""
+        if not self.location.is_local:
+            return None
+        try:
+            with os.scandir(self.location.base) as entries:
+                for entry in entries:
+                    if entry.name[:1].isdigit():
+                        return "folder" if entry.name.isdigit() and entry.is_dir() else "file"
+        except OSError:
+            pass
+        return "none"
+
     def kvstore(self) -> dict[str, Any]:
         """The tensorstore key-value store of this place, with its trailing slash."""
         return remote.kvstore_spec(self.location)
@@ -121,8 +140,11 @@ class Store:
             return self._read_file(key, limit)
         return remote.read(self.location, key, limit)
 
+    def _path(self, key: str) -> str:
+        return os.path.join(self.location.base, *key.split("/"))
+
     def _read_file(self, key: str, limit: int | None) -> tuple[bytes, str] | None:
-        path = os.path.join(self.location.base, *key.split("/"))
+        path = self._path(key)
         try:
             with open(path, "rb") as file:
                 found = os.fstat(file.fileno())

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from chunkloom.errors import AccessError, FormatError
 from chunkloom.geometry import Box
 from chunkloom.io import remote
+from chunkloom.io.chunkwise import ChunkwiseReader
 from chunkloom.io.layout import ArrayLayout
 from chunkloom.io.store import Store
 
@@ -27,11 +28,18 @@ class TensorstoreReader:
         self._store = store
         self._layout = layout
         self._array = _open(store, layout)
+        self._by_block: ChunkwiseReader | None = None
 
     def read_into(self, box: Box, out: NDArray[Any]) -> None:
         """Fill `out` (of the box's shape; any strides) with the voxels of `box`, which lies inside the array."""
         try:
-            self._copy(box, out)
+            if self._by_block is None:
+                self._copy(box, out)
+            else:
+                self._by_block.read_into(box, out)
+        except _NotByTensorstoreError:
+            self._by_block = ChunkwiseReader(self._store, self._layout)
+            self._by_block.read_into(box, out)
         except AccessError:
             if self._store.location.is_local:
                 raise
@@ -55,7 +63,19 @@ class TensorstoreReader:
             # Writing to a wrapped numpy array copies each decoded chunk to where it belongs, once.
             ts.array(out).write(self._array[box.slices()]).result()
         except Exception as error:
+            if _readable_by_block(error, self._layout):
+                raise _NotByTensorstoreError from error
             raise remote.translate(error, str(self._store)) from error
+
+
+class _NotByTensorstoreError(Exception):
+    """What only reading tells that tensorstore cannot read, and whole chunks with our own decoders can."""
+
+
+def _readable_by_block(error: Exception, layout: ArrayLayout) -> bool:
+    # N5 blocks in varlength mode are refused. Shards are read by ranges, which some servers answer wrongly.
+    varlength = layout.format == "n5" and "varlength" in str(error)
+    return varlength or (layout.format == "zarr3" and layout.stored is None and remote.is_range_error(error))
 
 
 def _open(store: Store, layout: ArrayLayout) -> Any:

@@ -283,31 +283,47 @@ class ChunkApp:
 
     async def _wait(self, claim: Claim, receive: Receive, chunk: str) -> Answer | None:
         """The claim's answer; None when the client hangs up first."""
-        made = asyncio.wrap_future(claim.future)
-        gone = asyncio.ensure_future(_disconnected(receive))
+        loop = asyncio.get_running_loop()
+        woken = loop.create_future()
+
+        def wake(_: object = None) -> None:
+            if not woken.done():
+                woken.set_result(None)
+
+        def settled(_: object) -> None:
+            # The loop may have been closed meanwhile: then nobody waits.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(wake)
+
+        claim.future.add_done_callback(settled)
+        gone = loop.create_task(_disconnected(receive))
+        gone.add_done_callback(wake)
         try:
-            await asyncio.wait({made, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if not made.done():
-                return None
-            result: Answer = made.result()
-            return result
-        except CancelledWorkError:
-            return answers.refusal(503, f"chunk {chunk}: the server is closing")
-        except asyncio.CancelledError:
-            if made.cancelled():
-                return answers.refusal(503, f"chunk {chunk}: the server is closing")
-            raise
-        except ChunkloomError as error:
-            log.warning("chunk %s: %s", chunk, error)
-            return answers.refusal(500, f"chunk {chunk}: {error}")
-        except Exception as error:
-            log.exception("chunk %s", chunk)
-            return answers.refusal(500, f"chunk {chunk}: {type(error).__name__}: {error}")
+            await woken
+            return self._settled(claim, chunk)
         finally:
             claim.release()
             gone.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await gone
+
+    def _settled(self, claim: Claim, chunk: str) -> Answer | None:
+        """The answer a claim came to; None where it was given up."""
+        future = claim.future
+        if not future.done():
+            return None
+        if future.cancelled():
+            return answers.refusal(503, f"chunk {chunk}: the server is closing")
+        failure = future.exception()
+        if failure is None:
+            made: Answer = future.result()
+            return made
+        if isinstance(failure, CancelledWorkError):
+            return answers.refusal(503, f"chunk {chunk}: the server is closing")
+        if isinstance(failure, ChunkloomError):
+            log.warning("chunk %s: %s", chunk, failure)
+            return answers.refusal(500, f"chunk {chunk}: {failure}")
+        log.error("chunk %s: %s: %s", chunk, type(failure).__name__, failure)
+        log.debug("chunk %s", chunk, exc_info=failure)
+        return answers.refusal(500, f"chunk {chunk}: {type(failure).__name__}: {failure}")
 
     def _index(self) -> bytes:
         listing = {name: {"digest": served.digest, "formats": list(WORDS)} for name, served in self.volumes.items()}

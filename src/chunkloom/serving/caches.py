@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chunkloom.engine.cache import ByteCache
-from chunkloom.engine.pipeline import ChunkedStage, Pipeline, process_cache
+from chunkloom.engine.chunked import ChunkedVolume, process_cache
+from chunkloom.engine.pipeline import Pipeline
 from chunkloom.engine.volume import Volume
 
 if TYPE_CHECKING:
@@ -45,12 +46,12 @@ def decoded_caches(app: ChunkApp) -> list[ByteCache]:
     return list(found.values())
 
 
-def _stages(volume: Volume) -> Iterator[ChunkedStage]:
+def _stages(volume: Volume) -> Iterator[ChunkedVolume]:
     here: Volume | None = volume
     while here is not None:
         if isinstance(here, Pipeline):
-            yield from (stage for stage in here.stages if isinstance(stage, ChunkedStage))
-        elif isinstance(here, ChunkedStage):
+            yield from (stage for stage in here.stages if isinstance(stage, ChunkedVolume))
+        elif isinstance(here, ChunkedVolume):
             yield here
         here = getattr(here, "source", None)
 

@@ -247,15 +247,26 @@ def _image_layer(spec: LayerSpec, shader: str) -> neuroglancer.ImageLayer:
 
 
 def _channel_transform(spec: LayerSpec) -> neuroglancer.CoordinateSpaceTransform:
-    """The identity, with channel axes renamed ``c^``: those a shader can choose among."""
+    """Channel axes renamed from ``c'`` (a slider of the layer) to ``c^`` (all at hand in the shader), z, y, x as is.
+
+    Neuroglancer puts the centre of channel 0 at 0, as on every OME axis, and wants ``c^`` to begin at 0.
+    """
     import neuroglancer
 
-    names = [f"{axis}^" for axis in spec.channel_axes] + ["z", "y", "x"]
     count = len(spec.channel_axes)
-    space = neuroglancer.CoordinateSpace(
-        names=names, units=[""] * count + ["nm"] * 3, scales=[1.0] * count + list(spec.voxel_size_nm)
+
+    def space(suffix: str) -> neuroglancer.CoordinateSpace:
+        return neuroglancer.CoordinateSpace(
+            names=[axis + suffix for axis in spec.channel_axes] + ["z", "y", "x"],
+            units=[""] * count + ["nm"] * 3,
+            scales=[1.0] * count + list(spec.voxel_size_nm),
+        )
+
+    matrix = np.eye(count + 3, count + 4)
+    matrix[:count, -1] = 0.5
+    return neuroglancer.CoordinateSpaceTransform(
+        output_dimensions=space("^"), input_dimensions=space("'"), matrix=matrix
     )
-    return neuroglancer.CoordinateSpaceTransform(output_dimensions=space, input_dimensions=space)
 
 
 def _typed_range(spec: LayerSpec) -> tuple[float, float]:

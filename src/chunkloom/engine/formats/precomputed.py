@@ -1,8 +1,8 @@
 """Neuroglancer precomputed volumes, encoding raw.
 
-Spec: neuroglancer, src/datasource/precomputed/volume.md. Axes are x first; chunks are cut where the data ends. The format
-holds a whole number of voxels as offset: the corner is floored to one, and the exact corner stands in the extra member
-`chunkloom_corner_nm` (x first, as all of the file is).
+Spec: neuroglancer, src/datasource/precomputed/volume.md. Axes are x first; chunks are cut where the data ends. The
+format holds a whole number of voxels as offset: the corner is floored to one, and the exact corner stands in the extra
+member `chunkloom_corner_nm` (x first, as all of the file is).
 """
 
 from __future__ import annotations
