@@ -217,7 +217,7 @@ def test_redirects_out_of_an_allowed_place_are_not_followed(serve, elsewhere, pa
     api = ApiOptions(allow_edit=True, token=TOKEN, sources=SourceRules.parse([allowed.url + "/data"]))
     server = serve({}, api=api)
     reply = edit(server, "/api/volumes", "POST", {"name": "a", "source": allowed.url + path})
-    assert reply.status == 422
+    assert reply.status in (403, 422)
     assert inside.asked == []
 
 
