@@ -85,7 +85,7 @@ def test_private_bucket_is_read_with_credentials(
 def test_private_bucket_without_credentials_is_refused_at_once(private: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", private)
     done = threading.Event()
-    timer = threading.Timer(5, done.set)
+    timer = threading.Timer(20, done.set)
     timer.start()
     with pytest.raises(AccessError, match="403"):
         read_array_meta("s3://private/zarr2/a b#c%d.zarr")

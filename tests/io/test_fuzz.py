@@ -223,7 +223,7 @@ def test_broken_metadata_gives_an_array_or_our_error(
     attempt(folder)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
-    @settings(max_examples=EXAMPLES, deadline=5000, suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(document=broken(documents[key]))
     def run(document: Any) -> None:
         (folder / key).write_text(json.dumps(document))
@@ -234,7 +234,7 @@ def test_broken_metadata_gives_an_array_or_our_error(
     assert grown < 300_000, f"{grown} KiB for chunks of at most 1 MiB"
 
 
-@settings(max_examples=EXAMPLES, deadline=5000, suppress_health_check=list(HealthCheck), database=None)
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 @given(content=st.binary(max_size=40) | st.text(max_size=40).map(lambda text: text.encode("utf-8", "surrogatepass")))
 @pytest.mark.parametrize("key", [".zarray", "zarr.json", "attributes.json", "info", ".zattrs", ".zgroup"])
 def test_any_bytes_as_metadata_give_our_error(
@@ -292,7 +292,7 @@ def test_file_with_flipped_bytes_gives_an_array_or_our_error(
         )
     whole = file.read_bytes()
 
-    @settings(max_examples=EXAMPLES, deadline=5000, suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(
         flips=st.lists(st.tuples(st.integers(0, len(whole) - 1), st.integers(0, 255)), min_size=1, max_size=4),
         end=st.one_of(st.just(len(whole)), st.integers(0, len(whole))),
