@@ -19,6 +19,7 @@ from chunkloom.geometry import Box
 
 MEMBRANE = np.float32(76)  # Grey in the middle of a membrane.
 MITOCHONDRION = np.float32(88)
+MITOCHONDRION_REACH = 16.0  # The longest half axis, finest voxels.
 _MEMBRANE_WIDTH = 3.1  # From the middle to where it is gone, finest voxels.
 _VESICLES = np.array([[a, b, c] for a in (-1, 0, 1) for b in (-1, 0, 1) for c in (-1, 0, 1)], np.float32) * 7
 # Voxels along an edge of a block, by level: as many finest voxels as keeps few cells in one.
@@ -30,7 +31,7 @@ def cells_close(key: int, level: int, box: Box, check: Callable[[], None]) -> Ar
     """Grey of a box of one of the `SHARP_LEVELS`, without shading and grain: float32."""
     size = 1 << level
     whole = _in_blocks(level, box)
-    cells = find_cells(key, centres(whole, size), _EDGES[level], depth=membrane_width(size), reach=16.0)
+    cells = find_cells(key, centres(whole, size), _EDGES[level], depth=membrane_width(size), reach=MITOCHONDRION_REACH)
     check()
     return cells.to_grid(_clean(cells, size))[box.slices(whole.lo)]
 
@@ -113,10 +114,10 @@ def _ramp(t: Array) -> Array:
 def mitochondrion_sizes(seeds: Seeds) -> tuple[Array, Array]:
     """Half axes of the mitochondrion of each seed, long and short, finest voxels; 0 where there is none."""
     draw = mix(seeds.words + np.uint32(202))
-    short = np.float32(6.5) + unit(draw) * np.float32(5.5)
+    short = np.float32(7) + unit(draw) * np.float32(5.5)
     long = short * (1 + unit(mix(draw)) * np.float32(0.7))
     there = (draw & 0xFF) < 88
-    return np.where(there, np.minimum(long, 16), 0), np.where(there, short, 0)
+    return np.where(there, np.minimum(long, MITOCHONDRION_REACH), 0), np.where(there, short, 0)
 
 
 def _unit_vectors(words: Array) -> list[Array]:
@@ -257,7 +258,7 @@ def texture(key: int, level: int, box: Box) -> Array:
     size = 1 << level
     at = centres(box, size)
     out = _noise(subkey(key, 20), ((160, 7.0), (720, 8.0)), at, size)
-    blotches = _noise(subkey(key, 21), ((3, 13.0), (5, 11.5)), at, size)
+    blotches = _noise(subkey(key, 21), ((3, 15.0), (5, 11.5)), at, size)
     out += blotches
     if size <= 2:
         # Dark specks: microtubules and the finer membranes within cells.
@@ -266,7 +267,7 @@ def texture(key: int, level: int, box: Box) -> Array:
         out += blotches
     else:
         out -= np.float32(1.6)  # Their mean.
-    deviation = 8.0 / 2 ** (1.5 * level)
+    deviation = 9.5 / 2 ** (1.5 * level)
     if level == 1:
         deviation += 2
     words = words_on(subkey(key, 100 + level), box.lo, box.hi)

@@ -23,6 +23,9 @@ FAR = 1000.0
 
 _PER_QUARTER = FINE // QUARTER
 _WARP: tuple[Layer, ...] = ((11, 1.2), (34, 5.2))
+# Seeds nearer than this to each other count as this far apart where distances are made of powers: the face between
+# two very near seeds is seldom the nearest face, though theirs are the least powers.
+_LEAST_GAP = 18
 _PLACES = 4  # The nearest seeds are among so many places an axis about a place.
 _MOST = 31  # Candidates of a block, at most: what five bits can number.
 _TAG = 10  # Bits that say whose a power distance is.
@@ -232,6 +235,7 @@ def _candidates(seeds: Seeds, start: Array, extent: Extent, depth: float, reach:
         a -= a[best, columns]
         a *= a
         apart += a
+    np.maximum(apart, np.float32(_LEAST_GAP**2), out=apart)
     limit = 2 * (radius + np.float32(1.2 * depth))
     apart *= limit * limit
     power *= power
@@ -303,7 +307,7 @@ def _per_gap(square: Array) -> Array:
 
     `square` is the squared gap between the seeds, in 1/16 voxel squared.
     """
-    gap = np.sqrt(np.maximum(square, 1).astype(np.float32)) * np.float32(1 / QUARTER)
+    gap = np.sqrt(np.maximum(square, (_LEAST_GAP * QUARTER) ** 2).astype(np.float32)) * np.float32(1 / QUARTER)
     return np.asarray(np.float32(1 / 256) / gap)
 
 
