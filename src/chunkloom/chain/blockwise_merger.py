@@ -48,6 +48,7 @@ class SimpleBlockwiseMerger(PostProcessor):
     )
     dtype: ClassVar[Any] = np.dtype(np.uint64)
     is_segmentation: ClassVar[bool | None] = True
+    per_chunk: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

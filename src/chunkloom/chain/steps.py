@@ -74,6 +74,11 @@ class Step:
     def halo(self) -> Halo:
         return (0, 0, 0)
 
+    @property
+    def per_chunk(self) -> bool:
+        """Whether a voxel depends on the chunk it is in: whoever works in chunks must then work in whole ones."""
+        return False
+
     @classmethod
     def name(cls) -> str:
         """The wire name: the class's own."""

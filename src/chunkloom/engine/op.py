@@ -65,6 +65,15 @@ class Op:
         """The one output shape (z, y, x) the op can compute, on a grid from voxel 0; None when any box will do."""
         return None
 
+    @property
+    def whole_chunks(self) -> bool:
+        """Whether a voxel depends on the chunk it is in, so that only whole chunks may be computed."""
+        return False
+
+    def on_grid(self, chunk: Sequence[int]) -> Op:
+        """This op, told the shape z, y, x of the chunks it will compute (for one that depends on it)."""
+        return self
+
     def output_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         """The dtype that comes out for one that goes in."""
         return dtype

@@ -78,6 +78,7 @@ class Stage(ChunkedVolume):
             scaled = op if not made else op.at_level(factor)
             out = scaled.output_level(level)
             size = scaled.block or tuple(chunk)
+            scaled = scaled.on_grid(size)
             made.append(dataclasses.replace(out, chunk_shape=(*out.channels, *size)))
             self._ops.append(scaled)
         self.op = op
@@ -91,7 +92,8 @@ class Stage(ChunkedVolume):
         return make_digest([self.source.stage_digest, self.op.identity(), grids])
 
     def keeps(self, level: int) -> bool:
-        return self.op.cache or self._ops[level].block is not None
+        op = self._ops[level]
+        return op.cache or op.whole_chunks or op.block is not None
 
     def compute(self, level: int, box: Box, work: Work) -> Array:
         op = self._ops[level]

@@ -58,6 +58,12 @@ class Expression(Op):
 
         SafeExpression.parse(self.expression)
 
+    @property
+    def whole_chunks(self) -> bool:
+        from chunkloom.chain.expression import looks_beyond_a_voxel
+
+        return looks_beyond_a_voxel(self.expression)
+
     def output_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         return np.dtype(np.float32)
 
