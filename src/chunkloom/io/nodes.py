@@ -5,6 +5,7 @@ Knows where each format keeps its documents; not how groups make pyramids.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -105,28 +106,66 @@ def _node(store: Store, documents: dict[str, Document], found: Mapping[str, Any]
 
 
 def parse_layout(node: Node, separator: str | None) -> ArrayLayout:
+    """The layout of an array.
+
+    Raises
+    ------
+    FormatError
+        When its metadata are broken, or name chunks in another way than they are stored.
+    """
+    if node.format == "n5":
+        return n5.parse_array(node.document, node.where)
     if node.format == "zarr2":
         layout = zarr2.parse_array(node.document, node.where, separator)
-        if separator is None and layout.ndim > 1 and "dimension_separator" not in node.document:
-            _check_chunk_keys(node, layout.ndim)
-        return layout
-    if node.format == "zarr3":
-        return zarr3.parse_array(node.document, node.where, separator)
-    return n5.parse_array(node.document, node.where)
-
-
-def _check_chunk_keys(node: Node, ndim: int) -> None:
-    """Refuse an array whose every chunk would read as missing: keys like `0/0/0` where the metadata mean `0.0.0`."""
-    first = node.store.first_number_entry()
-    if first is None:
-        nested = not node.store.exists(".".join("0" * ndim)) and node.store.exists("/".join("0" * ndim))
+        check_chunk_keys(node, layout, "v2", said=separator or node.document.get("dimension_separator"))
     else:
-        nested = first == "folder"
-    if nested:
+        layout = zarr3.parse_array(node.document, node.where, separator)
+        check_chunk_keys(node, layout, layout.details.encoding, said=layout.details.separator)
+    return layout
+
+
+def check_chunk_keys(node: Node, layout: ArrayLayout, encoding: str, said: str | None) -> None:
+    """Refuse an array whose every chunk would read as missing, because its files are named in another way.
+
+    `said` is the separator that the metadata or the caller give; None where "." is only the default. Remote places,
+    which cannot be listed, are asked for the first chunk, and only in that last case.
+    """
+    if layout.ndim < 2:
+        return
+    separator = layout.details.separator
+    found = None
+    for name, is_folder in node.store.entries():
+        way = _named_in(name, is_folder, layout.ndim)
+        if way == (encoding, separator):
+            return
+        found = found or way
+    if not node.store.location.is_local and said is None:
+        first = ["0"] * layout.ndim
+        if not node.store.exists(".".join(first)) and node.store.exists("/".join(first)):
+            found = ("v2", "/")
+    if found is None:
+        return
+    example = {("v2", "."): "0.0.0", ("v2", "/"): "0/0/0", ("default", "."): "c.0.0.0", ("default", "/"): "c/0/0/0"}
+    stored, wanted = example[found], example[encoding, separator]
+    if node.format == "zarr3":
         raise FormatError(
-            f"{node.where} has no dimension_separator, which means '.', but chunks are stored as 0/0/0: add "
-            '"dimension_separator": "/" to it, or open it with dimension_separator=\'/\' (--dimension-separator /)'
+            f"{node.where}: chunk_key_encoding names chunks as {wanted}, but they are stored as {stored}: "
+            f"correct it to {found[0]!r} with the separator {found[1]!r}"
         )
+    meaning = f"has dimension_separator {said!r}" if said else "has no dimension_separator, which means '.'"
+    raise FormatError(
+        f'{node.where} {meaning}, but chunks are stored as {stored}: put "dimension_separator": "{found[1]}" '
+        f"there, or open it with dimension_separator={found[1]!r} (--dimension-separator {found[1]})"
+    )
+
+
+def _named_in(name: str, is_folder: bool, ndim: int) -> tuple[str, str] | None:
+    """The encoding and separator under which an entry of an array's folder is a chunk or holds some."""
+    if is_folder:
+        return ("default", "/") if name == "c" else ("v2", "/") if name.isdigit() else None
+    if re.fullmatch(rf"c(\.\d+){{{ndim}}}", name):
+        return ("default", ".")
+    return ("v2", ".") if re.fullmatch(rf"\d+(\.\d+){{{ndim - 1}}}", name) else None
 
 
 def own_placement(node: Node, ndim: int) -> Found:

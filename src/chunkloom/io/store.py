@@ -14,10 +14,10 @@ import json
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from chunkloom.errors import AccessError, ChunkReadError, FormatError
 from chunkloom.io import remote
@@ -140,18 +140,16 @@ class Store:
             raise ChunkReadError(f"{self.where(key)} is gone: chunks beside it cannot be told from missing ones")
         self._confirmed = now
 
-    def first_number_entry(self) -> Literal["file", "folder", "none"] | None:
-        """What an entry whose name begins with a digit is; None where listing is not possible (remote places)."""
+    def entries(self) -> Iterator[tuple[str, bool]]:
+        """Name of each entry directly below, and whether it is a folder; nothing where listing is not possible."""
         if not self.location.is_local:
-            return None
+            return
         try:
             with os.scandir(self.location.base) as entries:
                 for entry in entries:
-                    if entry.name[:1].isdigit():
-                        return "folder" if entry.name.isdigit() and entry.is_dir() else "file"
+                    yield entry.name, entry.is_dir()
         except OSError:
-            pass
-        return "none"
+            return
 
     def kvstore(self) -> dict[str, Any]:
         """The tensorstore key-value store of this place, with its trailing slash."""
