@@ -45,6 +45,8 @@ class Op:
     coarse
         What a coarser level is: "op" applies the op to the source's coarser level; "downsample" reduces the op's own
         fine output.
+    dear
+        Whether a block takes so long (a model's forward) that everything else comes first.
     output_kind
         "image", "labels" or "mask" where the op decides it; None keeps the source's.
     """
@@ -53,6 +55,7 @@ class Op:
     cache: ClassVar[bool] = False
     pad: ClassVar[Literal["edge", "constant", "cut"]] = "edge"
     coarse: ClassVar[CoarsePolicy] = "op"
+    dear: ClassVar[bool] = False
     output_kind: ClassVar[Kind | None] = None
 
     @property

@@ -91,6 +91,9 @@ class Stage(ChunkedVolume):
         grids = [level.describe() for level in self.levels]
         return make_digest([self.source.stage_digest, self.op.identity(), grids])
 
+    def cost(self, level: int) -> int:
+        return int(self.op.dear) + self.source.cost(level)
+
     def keeps(self, level: int) -> bool:
         op = self._ops[level]
         return op.cache or op.whole_chunks or op.block is not None
@@ -159,6 +162,12 @@ class Pyramid(ChunkedVolume):
 
     def keeps(self, level: int) -> bool:
         return level > 0
+
+    def cost(self, level: int) -> int:
+        count = self.source.cost(0)
+        for factor in self._factors[1 : level + 1]:
+            count *= math.prod(factor)
+        return count
 
     def stored(self, level: int) -> StoredArray | None:
         return self.source.stored(0) if level == 0 else None
@@ -248,6 +257,9 @@ class Pipeline(Volume):
     @property
     def stage_digest(self) -> str:
         return self._last.stage_digest
+
+    def cost(self, level: int) -> int:
+        return self._last.cost(level)
 
     def stored(self, level: int) -> StoredArray | None:
         return self._last.stored(level)

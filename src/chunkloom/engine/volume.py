@@ -133,6 +133,10 @@ class Volume(ABC):
         The array may be read-only, and may be shared with a cache. `work.check()` is called between steps.
         """
 
+    def cost(self, level: int) -> int:
+        """How many dear computations (model tiles) a chunk of `level` takes: what is cheap (0) is served first."""
+        return 0
+
     def stored(self, level: int) -> StoredArray | None:
         """The stored array that `level` is, voxel for voxel, where it is one: its bytes may be passed on untouched."""
         return None
