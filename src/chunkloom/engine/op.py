@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from chunkloom.engine.volume import Array, Kind, Level
+from chunkloom.engine.volume import Array, Kind, Level, Volume
 from chunkloom.errors import ParameterError, nearest
 from chunkloom.geometry import Box
 
 if TYPE_CHECKING:
     from chunkloom.engine.demand import Work
+    from chunkloom.kernels.seams import Seams
 
 CoarsePolicy = Literal["op", "downsample"]
 NO_HALO = (0, 0, 0)
@@ -64,6 +65,18 @@ class Op:
     def block(self) -> tuple[int, int, int] | None:
         """The one output shape (z, y, x) the op can compute, on a grid from voxel 0; None when any box will do."""
         return None
+
+    @property
+    def seams(self) -> Seams | None:
+        """For an op whose ids are those of a chunk: which of them are one object, as found so far.
+
+        Such an op has a second pass (`chunkloom.engine.finalize`), which gives every object one id.
+        """
+        return None
+
+    def bind(self, source: Volume, chunk: Sequence[int]) -> Op:
+        """This op for what it reads and for the grid of chunks (z, y, x) it writes: where these change what it does."""
+        return self
 
     def output_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         """The dtype that comes out for one that goes in."""

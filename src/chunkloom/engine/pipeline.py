@@ -70,6 +70,7 @@ class Stage(ChunkedVolume):
     ) -> None:
         super().__init__(cache)
         self.source = source
+        op = op.bind(source, chunk)
         finest = source.levels[0].grid.voxel_size_nm
         self._ops: list[Op] = []
         made: list[Level] = []
@@ -83,6 +84,7 @@ class Stage(ChunkedVolume):
         self.op = op
         self.levels = tuple(made)
         self.kind = op.output_kind or source.kind
+        self.seams = op.seams
         self.warnings = source.warnings
 
     @cached_property
@@ -132,6 +134,7 @@ class Pyramid(ChunkedVolume):
         self.source = source
         self.kind = source.kind
         self.warnings = source.warnings
+        self.seams = source.seams
         finest = source.levels[0]
         size = tuple(chunk or finest.spatial_chunk)
         self._factors: list[tuple[int, ...]] = [(1, 1, 1)]
@@ -240,6 +243,7 @@ class Pipeline(Volume):
         last_stage = stages[-1]
         self.levels = last_stage.levels
         self.kind = last_stage.kind
+        self.seams = last_stage.seams
         self.warnings = last_stage.warnings
         self._last = last_stage
 

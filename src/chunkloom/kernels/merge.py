@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 Plane = NDArray[np.uint64]
 
+
 def erode_face(plane: Plane, iterations: int) -> Plane:
     """Ids kept only where their four neighbours have the same id, `iterations` times.
 

@@ -113,7 +113,7 @@ class Seams:
         self.connectivity, self.min_voxels, self.min_fraction = connectivity, min_voxels, min_fraction
         self._lock = threading.Lock()
         self._waiting: dict[Border, Plane] = {}
-        self._met: set[Border] = set()
+        self._seen: set[Index] = set()
         self._equivalences = Equivalences()
         self._listeners: list[Listener] = []
 
@@ -126,23 +126,21 @@ class Seams:
         return self.add_borders(borders_of(tuple(int(n) for n in chunk), labels, self.connectivity))
 
     def add_borders(self, borders: Mapping[Border, Plane]) -> int:
-        """As `add`, for borders that `borders_of` has cut out, perhaps in another process."""
+        """As `add`, for all borders of a chunk as `borders_of` has cut them out, perhaps in another process."""
         with self._lock:
-            joined = sum(self._meet(border, plane) for border, plane in borders.items())
+            new = {border: plane for border, plane in borders.items() if border.chunk not in self._seen}
+            self._seen.update(border.chunk for border in new)
+            joined = sum(self._meet(border, plane) for border, plane in new.items())
             listeners = list(self._listeners) if joined else []
         for listener in listeners:
             listener()
         return joined
 
     def _meet(self, border: Border, plane: Plane) -> int:
-        if border in self._met:
-            return 0
-        opposite = border.opposite()
-        other = self._waiting.pop(opposite, None)
+        other = self._waiting.pop(border.opposite(), None)
         if other is None:
             self._waiting[border] = plane
             return 0
-        self._met.update((border, opposite))
         pairs = touching_pairs(border, plane, other, self.connectivity, self.min_voxels, self.min_fraction)
         return self._equivalences.unite_pairs(pairs)
 
