@@ -73,7 +73,9 @@ def test_one_object_that_winds_through_all_chunks_has_one_id():
 
 
 @pytest.mark.parametrize("connectivity", [1, 3])
-@pytest.mark.parametrize("box", [((3, 30), (5, 47), (2, 39)), ((16, 32), (0, 16), (16, 32)), ((35, 37), (49, 50), (0, 1))])
+@pytest.mark.parametrize(
+    "box", [((3, 30), (5, 47), (2, 39)), ((16, 32), (0, 16), (16, 32)), ((35, 37), (49, 50), (0, 1))]
+)
 def test_a_box_counts_the_chunks_it_touches(box, connectivity):
     chunk = (16, 16, 16)
     mask = MASKS["winding"]
@@ -110,7 +112,9 @@ def test_the_rule_of_overlap_keeps_objects_apart():
 @pytest.mark.parametrize("connectivity", [1, 2, 3])
 def test_labels_of_a_chunk_are_its_own_and_unique_over_all(connectivity):
     mask = MASKS["winding"]
-    volume = Pipeline(array_volume(mask), [ops.Label(connectivity=connectivity)], chunk=(16, 16, 16), cache=ChunkCache())
+    volume = Pipeline(
+        array_volume(mask), [ops.Label(connectivity=connectivity)], chunk=(16, 16, 16), cache=ChunkCache()
+    )
     made = volume.read()
     assert made.dtype == np.uint64
     assert volume.kind == "labels"
@@ -207,7 +211,9 @@ def test_coarser_levels_are_the_most_frequent_ids():
 
 
 def test_final_ids_do_not_depend_on_the_order_of_chunks():
-    volume = Pipeline(array_volume(MASKS["winding"]), [ops.ConnectedComponents()], chunk=(9, 16, 16), cache=ChunkCache())
+    volume = Pipeline(
+        array_volume(MASKS["winding"]), [ops.ConnectedComponents()], chunk=(9, 16, 16), cache=ChunkCache()
+    )
     backwards = finalize(volume, each=lambda function, items: map(function, reversed(list(items))))
     threads = finalize(volume, each=in_threads(4))
     alone = finalize(volume, each=map)
@@ -304,6 +310,8 @@ def test_contacts_need_ids():
 
 
 def test_reading_the_first_pass_again_gives_the_same_chunk():
-    volume = Pipeline(array_volume(MASKS["blobs"]), [ops.ConnectedComponents()], chunk=(16, 16, 16), cache=ChunkCache(0))
+    volume = Pipeline(
+        array_volume(MASKS["blobs"]), [ops.ConnectedComponents()], chunk=(16, 16, 16), cache=ChunkCache(0)
+    )
     box = Box((0, 0, 0), (16, 16, 16))
     assert volume.read_box(0, box, UNCLAIMED).tobytes() == volume.read_box(0, box, UNCLAIMED).tobytes()

@@ -26,7 +26,8 @@ VOXEL, CORNER = (3.24, 10.48, 8.0), (-2.62, 100.0, 0.5)
 def expected(labels: np.ndarray) -> dict[int, tuple]:
     """Voxels, centroid in voxels, begin and end of each object, by skimage."""
     return {
-        int(r.label): (int(r.area), np.array(r.centroid), r.bbox[:3], r.bbox[3:]) for r in regionprops(labels.astype(int))
+        int(r.label): (int(r.area), np.array(r.centroid), r.bbox[:3], r.bbox[3:])
+        for r in regionprops(labels.astype(int))
     }
 
 
@@ -51,7 +52,9 @@ def test_a_box_measures_what_is_inside_it():
     box = Box((5, 17, 3), (30, 33, 40))
     table = measure_objects(array_volume(LABELS, chunk=(16, 16, 16)), box=box)
     oracle = expected(LABELS[box.slices()])
-    assert dict(zip(table.label_id.tolist(), table.voxels.tolist(), strict=True)) == {k: v[0] for k, v in oracle.items()}
+    assert dict(zip(table.label_id.tolist(), table.voxels.tolist(), strict=True)) == {
+        k: v[0] for k, v in oracle.items()
+    }
     for row, identifier in enumerate(table.label_id.tolist()):
         _, centroid, begin, _ = oracle[identifier]
         assert tuple(table.bbox_begin[row]) == tuple(b + o for b, o in zip(begin, box.lo, strict=True))

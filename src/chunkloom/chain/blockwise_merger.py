@@ -16,8 +16,8 @@ from chunkloom.chain.parameters import integer
 from chunkloom.chain.segmentation import channel_of
 from chunkloom.chain.steps import Array, PostProcessor
 from chunkloom.errors import ParameterError
-from chunkloom.kernels import cast, merge
-from chunkloom.kernels.seams import Listener, Seams, borders_of
+from chunkloom.kernels import cast
+from chunkloom.kernels.seams import Listener, Seams
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,10 +35,11 @@ class SimpleBlockwiseMerger(PostProcessor):
     )
     dtype: ClassVar[Any] = np.dtype(np.uint64)
     is_segmentation: ClassVar[bool | None] = True
+    whole_chunks: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "_seams", Seams())
+        object.__setattr__(self, "_seams", Seams(erosion=self.face_erosion_iterations))
 
     def equivalences(self) -> list[list[int]]:
         """Groups of ids that are one object, each sorted, by their smallest ids."""
@@ -58,11 +59,7 @@ class SimpleBlockwiseMerger(PostProcessor):
                 "SimpleBlockwiseMerger needs to know the chunk: call process(data, chunk_corner=its index on the grid)"
             )
         ids = cast.truncate(data, np.uint64)
-        chunk = tuple(int(n) for n in chunk_corner)
-        borders = borders_of(chunk, channel_of(self, ids, self.channel))
-        self.seams.add_borders(
-            {border: merge.erode_face(plane, self.face_erosion_iterations) for border, plane in borders.items()}
-        )
+        self.seams.add(chunk_corner, channel_of(self, ids, self.channel))
         return ids
 
     @property

@@ -8,6 +8,7 @@ tells (`look_at`) can be found in another process than the one that collects it 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -84,7 +85,7 @@ def look_at(volume: Volume, index: tuple[int, ...], box: Box | None = None, work
     """The first pass over one chunk of `volume`. Only ids within `box` will get a final id."""
     level, seams = volume.levels[0], _seams_of(volume)
     whole = Box.of_chunk(index, level.spatial_chunk).intersect(level.box)
-    labels = volume.read_box(0, whole, work)
+    labels = volume.read_box(0, whole, work).reshape(whole.shape)
     inside = whole if box is None else whole.intersect(box)
     ids = np.unique(labels[inside.index(whole.lo)]).astype(np.uint64)
     return ChunkFound(ids[ids != 0], borders_of(index, labels, seams.connectivity))
@@ -132,7 +133,7 @@ class Finalized(Volume):
 
     def read_box(self, level: int, box: Box, work: Work) -> Array:
         inside = box.intersect(self.box)
-        out = np.zeros(box.shape, np.uint64)
+        out = np.zeros((*self.levels[0].channels, *box.shape), np.uint64)
         if not inside.is_empty:
             out[inside.index(box.lo)] = self.table.apply(self.source.read_box(level, inside, work))
         return out
@@ -187,4 +188,9 @@ def finalize(
 def _seams_of(volume: Volume) -> Seams:
     if volume.seams is None:
         raise ParameterError("this volume has no objects to join over chunks: its ids stand as they are")
+    level = volume.levels[0]
+    if math.prod(level.channels) != 1:
+        raise ParameterError(
+            f"objects are joined in labels z, y, x: this volume has {level.channels} channels; choose the one with ids"
+        )
     return volume.seams

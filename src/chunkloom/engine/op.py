@@ -63,7 +63,10 @@ class Op:
 
     @property
     def block(self) -> tuple[int, int, int] | None:
-        """The one output shape (z, y, x) the op can compute, on a grid from voxel 0; None when any box will do."""
+        """The one output shape (z, y, x) the op can compute, on a grid from voxel 0; None when any box will do.
+
+        Where the data ends inside a block, it is computed whole, or with `pad` "cut" as far as the data goes.
+        """
         return None
 
     @property

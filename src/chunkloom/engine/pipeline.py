@@ -97,8 +97,12 @@ class Stage(ChunkedVolume):
 
     def compute(self, level: int, box: Box, work: Work) -> Array:
         op = self._ops[level]
-        # An op with a block computes it whole where the data ends inside it.
-        whole = box if op.block is None else Box(box.lo, tuple(b + n for b, n in zip(box.lo, op.block, strict=True)))
+        # An op with a block computes it whole where the data ends inside it, unless it wants it cut there.
+        whole = (
+            box
+            if op.block is None or op.pad == "cut"
+            else Box(box.lo, tuple(b + n for b, n in zip(box.lo, op.block, strict=True)))
+        )
         needed = op.needs(whole)
         if op.pad == "cut":
             needed = needed.intersect(self.source.levels[level].box)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from chunkloom.kernels.merge import Equivalences, overlapping_pairs
+from chunkloom.kernels.merge import Equivalences, erode_face, overlapping_pairs
 
 Index = tuple[int, ...]
 Plane = NDArray[np.uint64]
@@ -91,26 +91,29 @@ class Seams:
         Least number of voxels in which two objects touch over a face.
     min_fraction : float
         Least share, 0 to 1, of the smaller one's voxels on the face that these are.
+    erosion : int
+        How often objects are eroded on a face before they are compared.
 
     Raises
     ------
     ValueError
-        Least numbers with a connectivity above 1: they are counted over faces only.
+        Least numbers or an erosion with a connectivity above 1: they are of faces only.
     """
 
-    def __init__(self, connectivity: int = 1, min_voxels: int = 1, min_fraction: float = 0.0) -> None:
+    def __init__(self, connectivity: int = 1, min_voxels: int = 1, min_fraction: float = 0.0, erosion: int = 0) -> None:
         if connectivity not in (1, 2, 3):
             raise ValueError(f"connectivity is {connectivity}: expected 1 (faces), 2 (edges too) or 3 (corners too)")
         if min_voxels < 1:
             raise ValueError(f"min_voxels is {min_voxels}: expected at least 1")
         if not 0 <= min_fraction <= 1:
             raise ValueError(f"min_fraction is {min_fraction}: expected 0 to 1")
-        if connectivity > 1 and (min_voxels > 1 or min_fraction > 0):
+        if connectivity > 1 and (min_voxels > 1 or min_fraction > 0 or erosion > 0):
             raise ValueError(
-                f"min_voxels {min_voxels} and min_fraction {min_fraction} count voxels over faces: "
+                f"min_voxels {min_voxels}, min_fraction {min_fraction} and erosion {erosion} are of faces: "
                 f"they need connectivity 1, not {connectivity}"
             )
         self.connectivity, self.min_voxels, self.min_fraction = connectivity, min_voxels, min_fraction
+        self.erosion = erosion
         self._lock = threading.Lock()
         self._waiting: dict[Border, Plane] = {}
         self._seen: set[Index] = set()
@@ -119,7 +122,7 @@ class Seams:
 
     def fresh(self) -> Seams:
         """Seams of the same rule that have seen no chunk."""
-        return Seams(self.connectivity, self.min_voxels, self.min_fraction)
+        return Seams(self.connectivity, self.min_voxels, self.min_fraction, self.erosion)
 
     def add(self, chunk: Sequence[int], labels: NDArray[Any]) -> int:
         """Take note of a chunk of labels `(z, y, x)`; how many groups of ids that joined."""
@@ -127,6 +130,8 @@ class Seams:
 
     def add_borders(self, borders: Mapping[Border, Plane]) -> int:
         """As `add`, for all borders of a chunk as `borders_of` has cut them out, perhaps in another process."""
+        if self.erosion:
+            borders = {border: erode_face(plane, self.erosion) for border, plane in borders.items()}
         with self._lock:
             new = {border: plane for border, plane in borders.items() if border.chunk not in self._seen}
             self._seen.update(border.chunk for border in new)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
@@ -29,7 +30,7 @@ class Label(Op):
     chunk: tuple[int, int, int] | None = None
 
     name: ClassVar[str] = "label"
-    pad: ClassVar[Literal["edge", "constant", "cut"]] = "constant"
+    pad: ClassVar[Literal["edge", "constant", "cut"]] = "cut"
     coarse: ClassVar[CoarsePolicy] = "downsample"
     output_kind: ClassVar[Kind | None] = "labels"
 
@@ -65,7 +66,7 @@ class Label(Op):
 
         found, _ = label(block, self.connectivity)
         try:
-            offset = chunk_id_offset(self.index_of(box), box.size)
+            offset = chunk_id_offset(self.index_of(box), math.prod(self.chunk or box.shape))
         except ValueError as error:
             raise ParameterError(f"op {self.name!r}: {error}; use smaller chunks, or a part of the volume") from error
         return add_to_ids(found, offset)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from chunkloom.chain.spec import PipelineSpec
 from chunkloom.chain.steps import SampledNormalizer, Step
 from chunkloom.engine.demand import UNCLAIMED
-from chunkloom.engine.op import Op
+from chunkloom.engine.op import CoarsePolicy, Op
 from chunkloom.engine.volume import Array, Kind, Level, Volume
 from chunkloom.geometry import Box
+from chunkloom.kernels.seams import Seams
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,45 @@ class MaskStepOp(StepOp):
     output_kind: ClassVar[Kind | None] = "labels"
 
 
+@dataclass(frozen=True)
+class ChunkStepOp(MaskStepOp):
+    """A step that is given whole chunks, of the pipeline's grid, and told which."""
+
+    chunk: tuple[int, int, int] | None = None
+
+    coarse: ClassVar[CoarsePolicy] = "downsample"
+
+    @property
+    def block(self) -> tuple[int, int, int] | None:
+        return self.chunk
+
+    @property
+    def seams(self) -> Seams | None:
+        seams: Seams | None = getattr(self.step, "seams", None)
+        return seams
+
+    def bind(self, source: Volume, chunk: Sequence[int]) -> Self:
+        z, y, x = self.chunk or chunk
+        return dataclasses.replace(self, chunk=(z, y, x))
+
+    def apply_at(self, block: Array, box: Box, level: int) -> Array:
+        assert self.chunk is not None, "a pipeline binds the op to a grid before it computes"
+        index = tuple(b // n for b, n in zip(box.lo, self.chunk, strict=True))
+        return self.step.process(block, chunk_corner=index, chunk_num_voxels=math.prod(self.chunk))
+
+    def identity(self) -> dict[str, Any]:
+        return {**super().identity(), "chunk": self.chunk}
+
+
 def steps_as_ops(steps: Sequence[Step]) -> list[Op]:
     """An op for each step, in order."""
-    return [MaskStepOp(step) if step.is_segmentation else StepOp(step) for step in steps]
+    return [_as_op(step) for step in steps]
+
+
+def _as_op(step: Step) -> Op:
+    if step.whole_chunks:
+        return ChunkStepOp(step)
+    return MaskStepOp(step) if step.is_segmentation else StepOp(step)
 
 
 def resolve_chain(spec: PipelineSpec, volume: Volume) -> PipelineSpec:
