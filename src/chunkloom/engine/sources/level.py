@@ -23,6 +23,7 @@ class LevelView(Volume):
         self.levels = volume.levels[first:]
         self.kind = volume.kind
         self.warnings = volume.warnings
+        self.seams = volume.seams if first == 0 else None
 
     @property
     def stage_digest(self) -> str:
