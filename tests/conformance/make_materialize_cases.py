@@ -88,10 +88,16 @@ def whole_array(src: dict[str, Any], number: int) -> Whole:
 # The operations, on the whole array
 
 
+def working(x: Whole) -> Whole:
+    """In the float type that holds the values exactly."""
+    return x.astype(np.float32 if x.dtype.itemsize <= 2 or x.dtype == np.float32 else np.float64)
+
+
 def min_max(x: Whole, min_value: float = 0, max_value: float = 255, invert: bool = False) -> Whole:
-    y = (
-        np.clip(x.astype(np.float32), np.float32(min_value), np.float32(max_value)) - np.float32(min_value)
-    ) / (np.float32(max_value - min_value))
+    y = working(x)
+    number = y.dtype.type
+    low, high = number(min_value), number(max_value)
+    y = ((np.clip(y, low, high) - low) / number(max_value - min_value)).astype(np.float32)
     return np.float32(1) - y if invert else y
 
 

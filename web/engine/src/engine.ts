@@ -6,8 +6,17 @@
 import { ByteCache } from "./cache.ts";
 import { Demand } from "./demand.ts";
 import { ChunkError, OptionError, reason } from "./errors.ts";
+import { equivalencesOf, relabelled } from "./finalize.ts";
 import type { Vec3 } from "./geometry.ts";
-import { type Materialized, type MaterializeOptions, materialize } from "./materialize.ts";
+import {
+  type Materialized,
+  type MaterializeOptions,
+  type MaterializeProgress,
+  materialize,
+  type Produce,
+  planOf,
+  regionOf,
+} from "./materialize.ts";
 import type { Op, OpData } from "./op.ts";
 import { opsOf, resolveOps } from "./ops/registry.ts";
 import { chunkKey, kept, pipeline, type StageCache } from "./pipeline.ts";
@@ -136,19 +145,30 @@ export class Engine {
    * Writes a volume, or a box of it, to a target. Its chunks are claimed in the background: clients come first, and
    * what only it asked for is not kept. See `materialize.ts` for what is written, and how it fails.
    */
-  materialize(
+  async materialize(
     volume: string | Volume,
     target: Target,
     options: MaterializeOptions = {},
   ): Promise<Materialized> {
     const which = typeof volume === "string" ? this.volume(volume) : volume;
     const level = options.level ?? 0;
-    return materialize(
-      which,
-      (index, signal) => this.claim(which, level, index, undefined, signal),
-      target,
-      options,
-    );
+    const produce: Produce = (index, signal) => this.claim(which, level, index, undefined, signal);
+    if (!which.merges) return materialize(which, produce, target, options);
+
+    // Objects are joined first, in a pass of their own; progress counts both.
+    const region = regionOf(which, options);
+    const { needed, total, concurrency } = planOf(region, options);
+    let first = 0;
+    const onChunk = () => {
+      first += 1;
+      if (first < needed) {
+        options.onProgress?.({ done: 0, total, written: 0, bytes: 0, computed: first, needed: 2 * needed });
+      }
+    };
+    const joined = await equivalencesOf(region, produce, { concurrency, signal: options.signal, onChunk });
+    const onProgress = (p: MaterializeProgress) =>
+      options.onProgress?.({ ...p, computed: p.computed + needed, needed: 2 * needed });
+    return materialize(which, relabelled(region, produce, joined), target, { ...options, onProgress });
   }
 
   get metrics(): EngineMetrics {

@@ -23,9 +23,9 @@ export interface Place {
   readonly level: number;
   /** Voxels of the finest level per voxel of this one. */
   readonly factor: Vec3;
-  /** The chunk of the output, and how many chunks there are. */
+  /** The chunk of the output. */
   readonly index: Vec3;
-  readonly counts: Vec3;
+
   /** Voxels of a full chunk. */
   readonly chunkVoxels: number;
   readonly signal?: AbortSignal;
@@ -45,6 +45,8 @@ export interface Op {
   apply(block: Block, place: Place): Block | Promise<Block>;
   /** "coarse": a coarse level is the op on coarse data. "fine": only the finest level is computed. */
   readonly levels: "coarse" | "fine";
+  /** Whether its ids continue in the next chunk, so that a materialize needs a second pass (`finalize.ts`). */
+  readonly merges?: boolean;
 }
 
 /** An op that looks at one voxel at a time. */

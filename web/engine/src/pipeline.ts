@@ -12,7 +12,7 @@ import { digestOf } from "./digest.ts";
 import { AXES, type Vec3, vec3, volumeOf } from "./geometry.ts";
 import type { Op, Place } from "./op.ts";
 import { chunkOf, readPadded } from "./read.ts";
-import { checkIndex, checkInfo, chunkBox, chunkCounts, type Volume } from "./volume.ts";
+import { checkIndex, checkInfo, chunkBox, type Volume } from "./volume.ts";
 
 /** Decoded chunks of every stage, by digest, level and index; null where all is 0. */
 export type StageCache = ByteCache<Uint8Array | null>;
@@ -52,6 +52,7 @@ function stageOf(below: Volume, ops: readonly Op[], name: string): Volume {
   return {
     ...volume,
     digest,
+    merges: ops[ops.length - 1].merges,
     async chunk(level, index, signal) {
       checkIndex(volume, level, index);
       const at = below.levels[level];
@@ -59,7 +60,6 @@ function stageOf(below: Volume, ops: readonly Op[], name: string): Volume {
         level,
         factor: vec3((a) => at.voxelSize[a] / finest[a]),
         index,
-        counts: chunkCounts(at),
         chunkVoxels: volumeOf(at.chunk),
         signal,
       };

@@ -32,6 +32,8 @@ export interface VolumeInfo {
 export interface Volume extends VolumeInfo {
   /** Changes whenever the bytes or the metadata can change. */
   readonly digest: string;
+  /** Whether objects of neighbouring chunks have to be joined before ids mean objects (`finalize.ts`). */
+  readonly merges?: boolean;
   chunk(level: number, index: Vec3, signal?: AbortSignal): Promise<Uint8Array | null>;
 }
 

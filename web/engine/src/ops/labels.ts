@@ -1,6 +1,7 @@
 /**
- * Connected components, six neighbours. A chunk's ids are unique in the volume: the voxels of the chunks before it
- * (C order), plus 1 for its first object in C order. `merge.ts` then says which ids of neighbours are one object.
+ * Connected components, six neighbours. Ids are unique in the volume: to the ids 1, 2, … of a chunk (C order of
+ * first voxels) is added its Morton index times the voxels of a chunk. `merge.ts` then says which ids of
+ * neighbouring chunks are one object.
  */
 
 import { volumeOf } from "../geometry.ts";
@@ -22,7 +23,7 @@ export function components(
     return root;
   };
   for (let i = 0; i < ids.length; i++) {
-    if (!mask[i]) continue;
+    if (!mask[i]) continue; // NaN is background
     const x = i % nx;
     const y = Math.floor(i / nx) % ny;
     const beside = [x > 0 ? ids[i - 1] : 0, y > 0 ? ids[i - nx] : 0, i >= nx * ny ? ids[i - nx * ny] : 0];
@@ -50,12 +51,27 @@ export function components(
   return ids;
 }
 
-/** The op: `{name: "label"}`. Every value but 0 is foreground; channels are taken one by one. The result is uint64. */
+/** Bits of a chunk index interleaved (Morton, 1966), the first axis in the lowest bit. */
+export function mortonIndex(index: readonly number[]): bigint {
+  let code = 0n;
+  index.forEach((value, axis) => {
+    for (let bit = 0; 2 ** bit <= value; bit++) {
+      if (Math.floor(value / 2 ** bit) % 2 === 1) code |= 1n << BigInt(bit * index.length + axis);
+    }
+  });
+  return code;
+}
+
+/**
+ * The op: `{name: "label"}`. Every value but 0 is foreground; channels are taken one by one, each with ids
+ * of its own. The result is uint64.
+ */
 export function label(data: OpData): Op {
   only(data, []);
   return {
     data,
     levels: "fine",
+    merges: true,
     boundary: "zero",
     halo: () => [0, 0, 0],
     outcome: (input) => ({ dtype: "uint64", channels: input.channels, kind: "labels" }),
@@ -63,12 +79,10 @@ export function label(data: OpData): Op {
       const plane = volumeOf(block.shape);
       const planes = volumeOf(block.channels);
       const out = new BigUint64Array(plane * planes);
-      const [z, y, x] = place.index;
-      const before = (z * place.counts[1] + y) * place.counts[2] + x;
+      const offset = mortonIndex(place.index) * BigInt(place.chunkVoxels);
       for (let p = 0; p < planes; p++) {
         const ids = components(block.data.subarray(p * plane, (p + 1) * plane), block.shape);
-        const first = BigInt(p * volumeOf(place.counts) + before) * BigInt(place.chunkVoxels);
-        for (let i = 0; i < plane; i++) if (ids[i]) out[p * plane + i] = first + BigInt(ids[i]);
+        for (let i = 0; i < plane; i++) if (ids[i]) out[p * plane + i] = offset + BigInt(ids[i]);
       }
       return withData(block, "uint64", out);
     },
