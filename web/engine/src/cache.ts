@@ -1,5 +1,7 @@
 /** What is kept of what was computed: byte-bounded, least recently used out first, each value computed once at a time. */
 
+import { onAbort } from "./abort.ts";
+
 /** Values by key within a budget of bytes. A value larger than the budget is not kept. */
 export class ByteCache<T> {
   private readonly entries = new Map<string, { readonly value: T; readonly bytes: number }>();
@@ -98,8 +100,8 @@ export class Joined<T> {
         }
         reject(signal.reason);
       };
-      signal.addEventListener("abort", leave, { once: true });
-      shared.promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", leave));
+      const forget = onAbort(signal, leave);
+      shared.promise.then(resolve, reject).finally(forget);
     });
   }
 }

@@ -7,6 +7,7 @@
  * job promotes it. A job is dropped when its last claim goes. Knows nothing of volumes.
  */
 
+import { onAbort } from "./abort.ts";
 import { OptionError, QueueFullError } from "./errors.ts";
 
 export interface ClaimOptions {
@@ -86,12 +87,27 @@ export class Demand {
       if (options.client !== undefined) {
         throw new QueueFullError(`${this.waiting} chunks wait already, the most that may; ask again later`);
       }
-      await new Promise<void>((resolve) => this.room.push(resolve));
-      options.signal?.throwIfAborted();
+      await this.roomOr(options.signal);
     }
     return new Promise<Outcome<T>>((resolve, reject) => {
       this.join(key, options, work, resolve as (outcome: Outcome<unknown>) => void, reject);
       this.start();
+    });
+  }
+
+  /** Waits for a place in the queue, or until the signal is aborted. */
+  private roomOr(signal: AbortSignal | undefined): Promise<void> {
+    return new Promise<void>((resolve, reject) => {
+      const mine = () => {
+        forget();
+        resolve();
+      };
+      const forget = onAbort(signal, () => {
+        const at = this.room.indexOf(mine);
+        if (at >= 0) this.room.splice(at, 1);
+        reject(signal?.reason);
+      });
+      this.room.push(mine);
     });
   }
 
@@ -121,19 +137,18 @@ export class Demand {
     }
     if (client !== undefined) job.byClient = true;
     const mine = job;
-    const onAbort = () => {
+    const forget = onAbort(signal, () => {
       this.drop(mine, claim);
       reject(signal?.reason);
-    };
+    });
     const claim: Claim = {
       client,
       arrival: this.clock++,
       resolve,
       reject,
-      leave: () => signal?.removeEventListener("abort", onAbort),
+      leave: forget,
     };
     job.claims.add(claim);
-    signal?.addEventListener("abort", onAbort, { once: true });
   }
 
   private drop(job: Job, claim: Claim): void {
