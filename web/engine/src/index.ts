@@ -26,6 +26,8 @@ export { OP_NAMES, opsOf, resolveOps } from "./ops/registry.ts";
 export { pipeline } from "./pipeline.ts";
 export { type Block, type Boundary, readBox, readPadded } from "./read.ts";
 export { arrayVolume } from "./sources/array.ts";
+export { type OpenOptions, openVolume } from "./sources/open.ts";
+export { directoryStore, httpStore, httpUrl, memoryStore, type ReadStore } from "./sources/store.ts";
 export { memoryScratch, type Scratch } from "./spill.ts";
 export { memoryTarget } from "./targets/memory.ts";
 export type { Target } from "./targets/target.ts";
