@@ -45,6 +45,8 @@ export interface Op {
   apply(block: Block, place: Place): Block | Promise<Block>;
   /** "coarse": a coarse level is the op on coarse data. "fine": only the finest level is computed. */
   readonly levels: "coarse" | "fine";
+  /** The chunk shape it computes, where it computes whole chunks of one shape (a model), also over the level's end. */
+  readonly chunk?: Vec3;
   /** Whether its ids continue in the next chunk, so that a materialize needs a second pass (`finalize.ts`). */
   readonly merges?: boolean;
 }

@@ -6,13 +6,14 @@
  * stands what the op says.
  */
 
+import { widthOf } from "./asread.ts";
 import type { ByteCache } from "./cache.ts";
 import { Joined } from "./cache.ts";
 import { digestOf } from "./digest.ts";
-import { AXES, type Vec3, vec3, volumeOf } from "./geometry.ts";
+import { AXES, shapeOf, type Vec3, vec3, volumeOf } from "./geometry.ts";
 import type { Op, Place } from "./op.ts";
 import { chunkOf, readPadded } from "./read.ts";
-import { checkIndex, checkInfo, chunkBox, type Volume } from "./volume.ts";
+import { checkIndex, checkInfo, chunkBox, type Volume, type VolumeInfo } from "./volume.ts";
 
 /** Decoded chunks of every stage, by digest, level and index; null where all is 0. */
 export type StageCache = ByteCache<Uint8Array | null>;
@@ -21,7 +22,7 @@ export type StageCache = ByteCache<Uint8Array | null>;
 export function stagesOf(ops: readonly Op[]): Op[][] {
   const stages: Op[][] = [];
   for (const op of ops) {
-    const context = op.halo([1, 1, 1]).some((n) => n > 0) || op.levels === "fine";
+    const context = op.halo([1, 1, 1]).some((n) => n > 0) || op.levels === "fine" || op.chunk !== undefined;
     if (context || stages.length === 0) stages.push([op]);
     else stages[stages.length - 1].push(op);
   }
@@ -39,7 +40,9 @@ export function pipeline(source: Volume, ops: readonly Op[], name = source.name,
 function stageOf(below: Volume, ops: readonly Op[], name: string): Volume {
   let info = { ...below, name };
   for (const op of ops) info = { ...info, ...op.outcome(info) };
-  const levels = ops.some((op) => op.levels === "fine") ? below.levels.slice(0, 1) : below.levels;
+  const own = ops[0].chunk;
+  const kept = ops.some((op) => op.levels === "fine") ? below.levels.slice(0, 1) : below.levels;
+  const levels = own ? kept.map((level) => ({ ...level, chunk: own })) : kept;
   const volume = checkInfo({
     name,
     dtype: info.dtype,
@@ -55,7 +58,7 @@ function stageOf(below: Volume, ops: readonly Op[], name: string): Volume {
     merges: ops[ops.length - 1].merges,
     async chunk(level, index, signal) {
       checkIndex(volume, level, index);
-      const at = below.levels[level];
+      const at = levels[level];
       const place: Place = {
         level,
         factor: vec3((a) => at.voxelSize[a] / finest[a]),
@@ -63,7 +66,8 @@ function stageOf(below: Volume, ops: readonly Op[], name: string): Volume {
         chunkVoxels: volumeOf(at.chunk),
         signal,
       };
-      const box = chunkBox(at, index);
+      const inside = chunkBox(at, index);
+      const box = own ? { lo: inside.lo, hi: vec3((a) => inside.lo[a] + own[a]) } : inside;
       const halo = ops[0].halo(place.factor);
       const padded = {
         lo: vec3((a) => box.lo[a] - halo[a]),
@@ -74,9 +78,27 @@ function stageOf(below: Volume, ops: readonly Op[], name: string): Volume {
         signal?.throwIfAborted();
         block = await op.apply(block, place);
       }
-      return chunkOf(block, at.chunk);
+      const bytes = chunkOf(block, at.chunk);
+      return own ? emptied(bytes, volume, level, index) : bytes;
     },
   };
+}
+
+/** A full chunk with 0 past the level's end, in place. */
+function emptied(bytes: Uint8Array, info: VolumeInfo, level: number, index: Vec3): Uint8Array {
+  const { chunk } = info.levels[level];
+  const n = shapeOf(chunkBox(info.levels[level], index));
+  if (AXES.every((a) => n[a] === chunk[a])) return bytes;
+  const row = chunk[2] * widthOf(info.dtype);
+  const width = n[2] * widthOf(info.dtype);
+  for (let p = 0, at = 0; p < volumeOf(info.channels); p++) {
+    for (let z = 0; z < chunk[0]; z++) {
+      for (let y = 0; y < chunk[1]; y++, at += row) {
+        bytes.fill(0, z < n[0] && y < n[1] ? at + width : at, at + row);
+      }
+    }
+  }
+  return bytes;
 }
 
 /** The same volume, its chunks kept in a cache; one that several ask for at once is computed once. */
