@@ -1,4 +1,4 @@
-"""Makes `model/`: a small ONNX model of known weights, its `model.json`, and what it makes of a volume, by SciPy.
+"""Makes `model/`: a small ONNX model of known weights, its `model.json`, what it makes of a volume by SciPy.
 
 Run `python tests/conformance/make_model_case.py`; needs the package onnx.
 """

@@ -1,4 +1,4 @@
-"""Makes `ops/*.json`: what each op makes of a volume, told from the whole array by NumPy, SciPy and scikit-image.
+"""Makes `ops/*.json`: what ops make of a volume, told from the whole array by NumPy, SciPy, scikit-image.
 
 Run `python tests/conformance/make_op_cases.py` to write the cases, with `--check` to compare only.
 """

@@ -3,6 +3,7 @@
  * into the chunks of the array. Pure over `produce`: knows nothing of engines, queues or caches.
  */
 
+import { onAbort } from "./abort.ts";
 import { ChunkError, ConflictError, MemoryBudgetError, OptionError, reason, WriteError } from "./errors.ts";
 import { type Codec, type Compression, codecOf } from "./formats/codec.ts";
 import type { FormatWord, MetadataFile, StoreFormat } from "./formats/format.ts";
@@ -231,12 +232,8 @@ export async function writeChunks(
     failure ??= { thrown };
     inside.abort(thrown);
   };
-  const stopped = new Promise<null>((resolve) =>
-    inside.signal.addEventListener("abort", () => resolve(null)),
-  );
-  const onAbort = () => stop(signal?.reason);
-  signal?.addEventListener("abort", onAbort, { once: true });
-  if (signal?.aborted) onAbort();
+  const forget = onAbort(signal, () => stop(signal?.reason));
+  if (signal?.aborted) stop(signal.reason);
 
   const finish = async (chunk: Completed) => {
     if (failure) return;
@@ -257,7 +254,7 @@ export async function writeChunks(
       const next = walk.next();
       if (next.done) return;
       try {
-        const bytes = await Promise.race([ask(next.value), stopped]);
+        const bytes = await untilAborted(ask(next.value), inside.signal);
         if (failure) return;
         count.computed += 1;
         await add(next.value, bytes);
@@ -284,10 +281,21 @@ export async function writeChunks(
   }
 
   await Promise.all(Array.from({ length: plan.concurrency }, lane));
-  signal?.removeEventListener("abort", onAbort);
+  forget();
   await spilling?.clear();
   if (failure) throw failure.thrown;
   return progress();
+}
+
+/**
+ * What a promise comes to, or null once the signal is aborted. (`Promise.race` with one promise that lives as long as
+ * the run would keep every chunk alive.)
+ */
+function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T | null> {
+  return new Promise((resolve, reject) => {
+    const forget = onAbort(signal, () => resolve(null));
+    promise.then(resolve, reject).finally(forget);
+  });
 }
 
 /** A failed chunk, named as the engine's log names it; "level" names the chunk of the store, as it always has. */
