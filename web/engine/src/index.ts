@@ -25,6 +25,7 @@ export type { Op, OpData } from "./op.ts";
 export { OP_NAMES, opsOf, resolveOps } from "./ops/registry.ts";
 export { pipeline } from "./pipeline.ts";
 export { type Block, type Boundary, readBox, readPadded } from "./read.ts";
+export { type Answer, type Asked, answer, asked, chunkAnswer } from "./serve.ts";
 export { arrayVolume } from "./sources/array.ts";
 export { type OpenOptions, openVolume } from "./sources/open.ts";
 export { directoryStore, httpStore, httpUrl, memoryStore, type ReadStore } from "./sources/store.ts";
