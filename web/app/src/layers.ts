@@ -22,17 +22,23 @@ function layer(shown: Shown, base: string) {
   };
 }
 
+/** Chunks in view when a volume is opened, at most: a model whose chunks are small is looked at from near. */
+const CHUNKS_IN_VIEW = 250;
+const PIXELS = 1000 * 700;
+
 /** A state that shows the volumes, looking at the middle of the first. */
 export function viewerState(volumes: readonly Shown[], base: string): unknown {
   const [{ levels }] = volumes;
   const { voxelSize, shape } = levels[0];
+  const areas = volumes.map((shown) => shown.levels[0].chunk[1] * shown.levels[0].chunk[2]);
+  const near = Math.sqrt((CHUNKS_IN_VIEW * Math.min(...areas)) / PIXELS);
   const dimensions = Object.fromEntries(
     ["x", "y", "z"].map((axis, i) => [axis, [voxelSize[2 - i] * 1e-9, "m"]]),
   );
   return {
     dimensions,
     position: [2, 1, 0].map((a) => levels[0].corner[a] / voxelSize[a] + shape[a] / 2),
-    crossSectionScale: Math.max(shape[1], shape[2]) / 1000,
+    crossSectionScale: Math.min(Math.max(shape[1], shape[2]) / 1000, near),
     layout: "xy",
     layers: volumes.map((shown) => layer(shown, base)),
   };

@@ -6,12 +6,12 @@ import { parseBox, planInWords, size } from "./box.ts";
 import { EngineClient, virtualBase } from "./client.ts";
 import { viewerState } from "./layers.ts";
 import type { Kept, ModelAsked, RunAsked, Shown, Source } from "./messages.ts";
-import { type AppState, fromHash, toHash } from "./state.ts";
+import { type AppState, fromQuery, toQuery } from "./state.ts";
 
 const $ = <T extends HTMLElement = HTMLInputElement>(id: string) => document.getElementById(id) as T;
 const client = new EngineClient();
 const base = virtualBase(client);
-let state: AppState = fromHash(location.hash);
+let state: AppState = fromQuery(location.search);
 let source: Source | undefined;
 let files: ModelAsked["files"];
 let raw: Shown | undefined;
@@ -39,7 +39,8 @@ async function doing(words: string, action: () => Promise<string>): Promise<bool
 
 function change(more: Partial<AppState>): void {
   state = { ...state, ...more };
-  history.replaceState(null, "", toHash(state));
+  // Without a hash: what Neuroglancer keeps there names this page alone.
+  history.replaceState(null, "", toQuery(state));
 }
 
 // Tabs

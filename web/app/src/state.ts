@@ -15,16 +15,15 @@ const TABS = ["data", "model", "view", "run"];
 
 export const START: AppState = { tab: "data", ops: [], threshold: 0 };
 
-/** The part of an address that holds the state. */
-export function toHash(state: AppState): string {
-  return `#${encodeURIComponent(JSON.stringify(state))}`;
+/** The query of an address that holds the state. (The hash is Neuroglancer's.) */
+export function toQuery(state: AppState): string {
+  return `?state=${encodeURIComponent(JSON.stringify(state))}`;
 }
 
-/** The state of an address. What is not understood is left out. */
-export function fromHash(hash: string): AppState {
-  if (hash.length < 2) return START;
+/** The state of an address's query. What is not understood is left out. */
+export function fromQuery(query: string): AppState {
   try {
-    const given = JSON.parse(decodeURIComponent(hash.slice(1))) as Partial<AppState>;
+    const given = JSON.parse(new URLSearchParams(query).get("state") ?? "{}") as Partial<AppState>;
     return {
       tab: TABS.includes(given.tab ?? "") ? given.tab! : START.tab,
       data: typeof given.data === "string" ? given.data : undefined,
