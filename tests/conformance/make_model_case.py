@@ -43,8 +43,31 @@ def model() -> onnx.ModelProto:
     return made
 
 
+def timed_model() -> onnx.ModelProto:
+    """Two layers on 48 x 48 x 48 voxels: about as much work for its size as a small real model. For benchmarks."""
+    first = (np.arange(8 * 125, dtype=np.int64) * 37 % 101 - 50).astype(np.float32).reshape(8, 1, 5, 5, 5) / 2500
+    second = (np.arange(2 * 8 * 27, dtype=np.int64) * 53 % 97 - 48).astype(np.float32).reshape(2, 8, 3, 3, 3) / 500
+    graph = helper.make_graph(
+        [
+            helper.make_node("Conv", ["raw", "first"], ["a"]),
+            helper.make_node("Relu", ["a"], ["b"]),
+            helper.make_node("Conv", ["b", "second"], ["c"]),
+            helper.make_node("Sigmoid", ["c"], ["probability"]),
+        ],
+        "two_layers",
+        [helper.make_tensor_value_info("raw", TensorProto.FLOAT, [1, 1, 48, 48, 48])],
+        [helper.make_tensor_value_info("probability", TensorProto.FLOAT, [1, 2, 42, 42, 42])],
+        [numpy_helper.from_array(first, "first"), numpy_helper.from_array(second, "second")],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    made.ir_version = 8
+    onnx.checker.check_model(made)
+    return made
+
+
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
+    onnx.save(timed_model(), FOLDER / "two_layers.onnx")
     onnx.save(model(), FOLDER / "two_kernels.onnx")
     described = {
         "format": "chunkloom-model/1",

@@ -18,7 +18,7 @@ import {
   type Volume,
   zipTarget,
 } from "@chunkloom/engine";
-import { loadModel, type Model, modelVolume, type OrtModule, parseModel } from "@chunkloom/engine/model";
+import { loadModel, type Model, type OrtModule, parseModel } from "@chunkloom/engine/model";
 import ortModule from "onnxruntime-web/ort-wasm-simd-threaded.mjs?url";
 import ortWasm from "onnxruntime-web/ort-wasm-simd-threaded.wasm?url";
 import * as ort from "onnxruntime-web/wasm";
@@ -49,7 +49,7 @@ const models = new Map<string, Promise<Model>>();
 const say = (message: FromWorker, transfer: Transferable[] = []) => self.postMessage(message, { transfer });
 
 function shown({ name, dtype, kind, channels, levels, digest }: Volume): Shown {
-  return { name, dtype, kind, channels, levels, digest };
+  return { name, dtype, kind, channels, levels, digest, viewedAs: VIEWED[dtype] };
 }
 
 /** Dtypes that Neuroglancer shows; others are cast for it, by name. */
@@ -60,13 +60,12 @@ const VIEWED: Record<string, string> = {
   int64: "int32",
 };
 
-function addViewed(volume: Volume): void {
+/** Adds the volume as the viewer gets it, under `<name>-shown`. */
+async function addViewed(volume: Volume): Promise<void> {
   const to = VIEWED[volume.dtype];
-  const make = async () => {
-    if (to) await engine.addPipeline(volume, [{ name: "cast", dtype: to }], `${volume.name}-shown`);
-    else engine.add(pipeline(volume, [], `${volume.name}-shown`));
-  };
-  void make();
+  const name = `${volume.name}-shown`;
+  if (to) await engine.addPipeline(volume, [{ name: "cast", dtype: to }], name);
+  else engine.add(pipeline(volume, [], name));
 }
 
 function modelOf({ url, files }: ModelAsked): Promise<Model> {
@@ -109,15 +108,15 @@ const methods: Methods = {
   async open(source: Source, select) {
     const store = "url" in source ? source.url : directoryStore(source.folder);
     const volume = engine.add(await openVolume(store, { name: "raw", select }));
-    addViewed(volume);
+    await addViewed(volume);
     return shown(volume);
   },
   async computed(name: string, ops: readonly OpData[], asked: ModelAsked | undefined) {
     let volume = engine.volume("raw");
-    if (asked) volume = await modelVolume(volume, await modelOf(asked), { name, chain: asked.chain });
+    if (asked) volume = await engine.addModel(volume, await modelOf(asked), name, { chain: asked.chain });
     if (ops.length || !asked) volume = await engine.addPipeline(volume, ops, name);
     engine.add(volume);
-    addViewed(volume);
+    await addViewed(volume);
     return shown(volume);
   },
   async plan(run) {
@@ -126,16 +125,20 @@ const methods: Methods = {
   async materialize(id, run, kept) {
     const controller = new AbortController();
     runs.set(id, controller);
+    // A name of its own: other pages of this origin may be running too.
+    const scratches = await opfsFolder("chunkloom-scratch");
+    const scratch = crypto.randomUUID();
     try {
       return await engine.materialize(run.volume, await targetOf(id, kept), {
         ...options(run),
         format: run.format,
         compression: run.compression,
         signal: controller.signal,
-        scratch: directoryScratch(await opfsFolder(`chunkloom-scratch/${id}`)),
+        scratch: directoryScratch(await scratches.getDirectoryHandle(scratch, { create: true })),
         onProgress: (progress) => say({ type: "progress", run: id, progress }),
       });
     } finally {
+      await scratches.removeEntry(scratch, { recursive: true }).catch(() => {});
       runs.delete(id);
     }
   },

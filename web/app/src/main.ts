@@ -180,7 +180,13 @@ async function showView(): Promise<void> {
     const wanted = JSON.stringify(volumes.map((volume) => volume.digest));
     if (wanted !== shownState) made.state.restoreState(viewerState(volumes, at));
     shownState = wanted;
-    return "";
+    return volumes
+      .filter((volume) => volume.viewedAs)
+      .map(
+        (volume) =>
+          `Neuroglancer cannot show ${volume.dtype}: ${volume.name} is shown as ${volume.viewedAs}, and saved as it is`,
+      )
+      .join("; ");
   });
 }
 

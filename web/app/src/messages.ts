@@ -12,6 +12,8 @@ export interface Shown {
   readonly channels: readonly number[];
   readonly levels: readonly { shape: Vec3; chunk: Vec3; voxelSize: Vec3; corner: Vec3 }[];
   readonly digest: string;
+  /** The number type that Neuroglancer gets where it cannot show the volume's own. */
+  readonly viewedAs?: string;
 }
 
 export interface ModelAsked {

@@ -18,6 +18,7 @@ import {
   regionOf,
 } from "./materialize.ts";
 import type { Op, OpData } from "./op.ts";
+import { type Chain, type Model, modelVolume } from "./ops/model.ts";
 import { opsOf, resolveOps } from "./ops/registry.ts";
 import { chunkKey, kept, pipeline, type StageCache } from "./pipeline.ts";
 import type { Target } from "./targets/target.ts";
@@ -82,6 +83,17 @@ export class Engine {
       else made.push(...opsOf(await resolveOps(make(below, made), [op], (v, list) => make(v, list), signal)));
     }
     return this.add(make(below, made));
+  }
+
+  /** Takes in the volume that a model makes of another, under a name. `chain` stands in for the model's own. */
+  async addModel(
+    source: string | Volume,
+    model: Model,
+    name: string,
+    { chain, signal }: { chain?: Chain; signal?: AbortSignal } = {},
+  ): Promise<Volume> {
+    const below = typeof source === "string" ? this.volume(source) : source;
+    return this.add(await modelVolume(below, model, { name, chain, signal, cache: this.stages }));
   }
 
   /** Forgets a volume. */

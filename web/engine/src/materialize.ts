@@ -330,6 +330,8 @@ export async function materialize(
   options.onPlan?.(plan);
   signal?.throwIfAborted();
 
+  // A stream whose reader went away never takes another byte: an abort ends it, and with it the write under way.
+  const forget = onAbort(signal, () => target.writeOnce && target.abort?.(signal?.reason));
   let result: MaterializeProgress;
   try {
     for (const [key, text] of [...(target.writeOnce ? files.group : files.unfinished), files.array]) {
@@ -353,7 +355,9 @@ export async function materialize(
     await target.close?.();
   } catch (thrown) {
     await target.abort?.(thrown);
-    throw thrown;
+    throw signal?.aborted ? signal.reason : thrown;
+  } finally {
+    forget();
   }
   return {
     target: target.name,

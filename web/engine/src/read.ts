@@ -104,6 +104,9 @@ export async function readPadded(
   const hi = vec3((a) => found[a].reduce((m, i) => Math.max(m, i), -1) + 1);
   const inner = await readBox(volume, level, { lo, hi }, signal);
   const [, ny, nx] = inner.shape;
+  // The stretch of a row that lies inside the level is copied at once.
+  const begin = Math.min(shape[2], Math.max(0, -box.lo[2]));
+  const end = Math.max(begin, Math.min(shape[2], whole[2] - box.lo[2]));
   let at = 0;
   const from = inner.data;
   const to = out as { [i: number]: number | bigint };
@@ -116,10 +119,17 @@ export async function readPadded(
           continue;
         }
         const row = ((p * inner.shape[0] + sz - lo[0]) * ny + sy - lo[1]) * nx - lo[2];
-        for (let x = 0; x < shape[2]; x++, at++) {
+        const pick = (x: number) => {
           const sx = maps[2][x];
-          if (sx >= 0) to[at] = from[row + sx];
-        }
+          if (sx >= 0) to[at + x] = from[row + sx];
+        };
+        for (let x = 0; x < begin; x++) pick(x);
+        (out as Uint8Array).set(
+          (from as Uint8Array).subarray(row + box.lo[2] + begin, row + box.lo[2] + end),
+          at + begin,
+        );
+        for (let x = end; x < shape[2]; x++) pick(x);
+        at += shape[2];
       }
     }
   }

@@ -112,6 +112,30 @@ describe("Engine.materialize", () => {
     await done;
   });
 
+  test("50 pans during a run: each view's first chunk waits at most for one running background job", async () => {
+    const job = 8;
+    const volume = counted(volumeOfCase(source([64, 64, 64], [4, 4, 4])), job);
+    const engine = new Engine({ slots: 1, cacheBytes: 0 });
+    engine.add(volume);
+    const controller = new AbortController();
+    const run = engine
+      .materialize("v", memoryTarget(), { signal: controller.signal, concurrency: 8 })
+      .catch(() => {});
+    let most = 0;
+    for (let pan = 0; pan < 50; pan++) {
+      await new Promise((resolve) => setTimeout(resolve, 3 + (pan % 7)));
+      const before = volume.asked.length;
+      const view = [0, 1, 2].map((x) => engine.chunk("v", 0, [15, pan % 16, 13 + x]));
+      await view[0];
+      const first = volume.asked.indexOf(`15.${pan % 16}.13`, before);
+      most = Math.max(most, first - before); // chunks begun between the pan and its first chunk
+      await Promise.all(view);
+    }
+    controller.abort();
+    await run;
+    expect(most).toBe(0);
+  });
+
   test("an abort gives up what is queued and running", async () => {
     const volume = counted(volumeOfCase(BIG), 2);
     const engine = new Engine({ slots: 2 });

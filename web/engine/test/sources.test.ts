@@ -129,6 +129,16 @@ describe("zarr layouts of others", () => {
     expect([...(data as Uint8Array)].slice(0, 6)).toEqual([0, 12, 4, 16, 8, 20]);
   });
 
+  test("a cube of x, y, z is turned around too", async () => {
+    const files = new Map([
+      [".zarray", array({ shape: [2, 2, 2], chunks: [2, 2, 2] })],
+      [".zattrs", text({ axes: ["x", "y", "z"] })],
+      ["0.0.0", Uint8Array.from([1, 2, 3, 4, 5, 6, 7, 8])],
+    ]);
+    const volume = await openVolume(memoryStore(files));
+    expect([...((await whole(volume)).data as Uint8Array)]).toEqual([1, 5, 3, 7, 2, 6, 4, 8]);
+  });
+
   test.each([
     [{ dtype: "<c8" }, /complex|dtype|c8/i],
     [{ compressor: { id: "jxl" } }, /jxl/i],

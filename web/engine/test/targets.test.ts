@@ -150,6 +150,14 @@ describe("a zip", () => {
     expect([read.status, done.status]).toEqual(["rejected", "rejected"]);
   });
 
+  test("whose reader went away does not hold up an abort", async () => {
+    const { target } = zipTarget("v.zip");
+    const controller = new AbortController();
+    const run = engine().materialize("v", target, { ...OFF, signal: controller.signal });
+    setTimeout(() => controller.abort(new Error("enough")), 20);
+    await expect(run).rejects.toThrow("enough");
+  });
+
   test("has the CRC that zip has", () => {
     expect(crc32(new TextEncoder().encode("123456789"))).toBe(0xcbf43926);
   });

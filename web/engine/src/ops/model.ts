@@ -240,6 +240,12 @@ function oneLevel(volume: Volume, level: number): Volume {
   };
 }
 
+/** The steps before and after a model. */
+export interface Chain {
+  readonly input_norm: readonly OpData[];
+  readonly postprocess: readonly OpData[];
+}
+
 /**
  * The volume a model makes of another: the level of the model's voxel size, the chain's normalizers, the model, the
  * chain's postprocessors. `chain` stands in for the one in `model.json`.
@@ -255,7 +261,7 @@ export async function modelVolume(
   }: {
     name?: string;
     cache?: StageCache;
-    chain?: { readonly input_norm: readonly OpData[]; readonly postprocess: readonly OpData[] };
+    chain?: Chain;
     signal?: AbortSignal;
   } = {},
 ): Promise<Volume> {

@@ -27,11 +27,11 @@ const as = (data: Float32Array | Float64Array, value: number) =>
 function scaleToUnit(block: Block, low: number, high: number): Block {
   const y = workingCopy(block);
   const [lo, hi, range] = [as(y, low), as(y, high), as(y, high - low)];
+  // NumPy rounds to the array's type after each step.
+  const round = y instanceof Float32Array ? Math.fround : (v: number) => v;
   for (let i = 0; i < y.length; i++) {
     const v = y[i];
-    y[i] = v < lo ? lo : v > hi ? hi : v;
-    y[i] -= lo;
-    y[i] /= range;
+    y[i] = round((v < lo ? lo : v > hi ? hi : v) - lo) / range;
   }
   return float32(block, y);
 }

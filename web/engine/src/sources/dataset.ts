@@ -4,7 +4,8 @@ import { asBytes, isZero, type Typed, zeros } from "../asread.ts";
 import { MetadataError, OptionError } from "../errors.ts";
 import { AXES, type Vec3, vec3, volumeOf } from "../geometry.ts";
 import { checkIndex, checkInfo, chunkBox, type Kind, type Level, type Volume } from "../volume.ts";
-import type { StoredArray } from "./stored.ts";
+import { strides } from "./n5.ts";
+import type { StoredArray, StoredChunk } from "./stored.ts";
 
 /** One array with the place it has in the world. */
 export interface PlacedArray {
@@ -94,35 +95,77 @@ export function datasetVolume(options: {
     async chunk(level, index, signal) {
       checkIndex(info, level, index);
       const from = mapped[level];
-      const out = zeros(info.dtype, volumeOf(channels) * volumeOf(levels[level].chunk));
       const step = from.channel < 0 ? 1 : from.array.chunk[from.channel];
       const parts = Math.ceil(volumeOf(channels) / step);
-      await Promise.all(
-        Array.from({ length: parts }, (_, part) => readPart(from, levels[level], index, part, out, signal)),
-      );
-      const bytes = asBytes(out);
-      return isZero(bytes) ? null : bytes;
+      const read = (part: number) => from.array.read(storedIndex(from, index, part), signal);
+      if (parts === 1) {
+        const stored = await read(0);
+        const whole = stored && inOrder(from) ? asServed(stored, channels, levels[level], index) : undefined;
+        if (whole || !stored) return whole && !isZero(whole) ? whole : null;
+        return placed(info, levels[level], [stored], from, index);
+      }
+      const all = await Promise.all(Array.from({ length: parts }, (_, part) => read(part)));
+      return placed(info, levels[level], all, from, index);
     },
   };
 }
 
-/** Reads one stored chunk and puts its voxels, those inside the level, where they belong. */
-async function readPart(
-  from: Mapped,
-  level: Level,
-  index: Vec3,
-  part: number,
-  out: Typed,
-  signal?: AbortSignal,
-): Promise<void> {
-  const { array, space, channel, chosen } = from;
-  const at = array.shape.map((_, axis) => {
+/** The index of the stored chunk that holds a chunk's voxels, and of its channels the `part`th lot. */
+function storedIndex({ array, space, channel, chosen }: Mapped, index: Vec3, part: number): number[] {
+  return array.shape.map((_, axis) => {
     if (axis === channel) return part;
     const entry = chosen.get(axis);
     return entry === undefined ? index[space.indexOf(axis)] : Math.floor(entry / array.chunk[axis]);
   });
-  const stored = await array.read(at, signal);
-  if (!stored) return;
+}
+
+/** Whether the array's axes are those of the volume: channel first, then z, y, x, and no other. */
+function inOrder({ space, channel, chosen }: Mapped): boolean {
+  const before = channel < 0 ? 0 : 1;
+  return chosen.size === 0 && channel <= 0 && space.every((axis, a) => axis === before + a);
+}
+
+/** The bytes of a stored chunk that is laid out as chunks are served, and lies whole inside the level. */
+function asServed(
+  stored: StoredChunk,
+  channels: readonly number[],
+  level: Level,
+  index: Vec3,
+): Uint8Array | undefined {
+  const wanted = [...channels, ...level.chunk];
+  const { shape, stride, data } = stored;
+  const inside = AXES.every((a) => (index[a] + 1) * level.chunk[a] <= level.shape[a]);
+  if (!inside || shape.length !== wanted.length || data.length !== volumeOf(wanted)) return undefined;
+  const order = strides(wanted);
+  return wanted.every((n, a) => shape[a] === n && stride[a] === order[a]) ? asBytes(data) : undefined;
+}
+
+/** A chunk as it is served, of stored ones; null where all is 0. */
+function placed(
+  info: Pick<Volume, "dtype" | "channels">,
+  level: Level,
+  parts: readonly (StoredChunk | null)[],
+  from: Mapped,
+  index: Vec3,
+): Uint8Array | null {
+  const out = zeros(info.dtype, volumeOf(info.channels) * volumeOf(level.chunk));
+  parts.forEach((stored, part) => {
+    if (stored) putPart(from, level, index, part, stored, out);
+  });
+  const bytes = asBytes(out);
+  return isZero(bytes) ? null : bytes;
+}
+
+/** Puts the voxels of one stored chunk, those inside the level, where they belong. */
+function putPart(
+  from: Mapped,
+  level: Level,
+  index: Vec3,
+  part: number,
+  stored: StoredChunk,
+  out: Typed,
+): void {
+  const { array, space, channel, chosen } = from;
   const { data, shape, stride } = stored;
   let base = 0;
   for (const [axis, entry] of chosen) base += (entry % array.chunk[axis]) * stride[axis];

@@ -119,16 +119,33 @@ export function zipTarget(name: string): {
   readonly target: Target;
   readonly stream: ReadableStream<Uint8Array>;
 } {
-  const pipe = new TransformStream<Uint8Array, Uint8Array>();
-  const writer = pipe.writable.getWriter();
-  writer.closed.catch(() => {});
+  let controller!: ReadableStreamDefaultController<Uint8Array>;
+  let ended: { readonly reason: unknown } | undefined;
+  let wake = () => {};
+  const end = (reason: unknown) => {
+    ended ??= { reason };
+    wake();
+  };
+  // Not a TransformStream: an abort of its writer waits for a write that waits for a reader who may be gone.
+  const stream = new ReadableStream<Uint8Array>({
+    start(its) {
+      controller = its;
+    },
+    pull: () => wake(),
+    cancel: (reason) => end(reason ?? new Error("the download was stopped")),
+  });
   const entries: Entry[] = [];
   let at = 0;
   let turn: Promise<void> = Promise.resolve();
 
   const send = async (bytes: Uint8Array) => {
-    await writer.ready;
-    await writer.write(bytes);
+    while (!ended && (controller.desiredSize ?? 0) <= 0) {
+      await new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+    }
+    if (ended) throw ended.reason;
+    controller.enqueue(bytes.slice()); // the reader gets it later, and may take the buffer away
     at += bytes.length;
   };
   const add = async (key: string, bytes: Uint8Array) => {
@@ -151,11 +168,12 @@ export function zipTarget(name: string): {
       const offset = at;
       for (const entry of entries) for (const part of centralHeader(entry)) if (part.length) await send(part);
       for (const part of ending(entries.length, at - offset, offset, at)) await send(part);
-      await writer.close();
+      controller.close();
     },
     async abort(reason) {
-      await writer.abort(reason).catch(() => {});
+      if (!ended) controller.error(reason);
+      end(reason);
     },
   };
-  return { target, stream: pipe.readable };
+  return { target, stream };
 }
