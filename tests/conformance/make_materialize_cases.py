@@ -197,8 +197,7 @@ def metadata(
             {"type": "translation", "translation": [0] * len(channels) + centre},
         ],
     }
-    unit = [{"type": "scale", "scale": [1] * len(axes)}]
-    multiscale = {"name": src["name"], "axes": axes, "coordinateTransformations": unit, "datasets": [dataset]}
+    multiscale = {"name": src["name"], "axes": axes, "datasets": [dataset]}
     more = sorted_deep(options["attributes"])
     fill = False if src["dtype"] == "bool" else 0
     full_shape, full_chunk = [*channels, *shape], [*channels, *at["chunk"]]
@@ -210,7 +209,7 @@ def metadata(
             "shape": full_shape,
             "chunks": full_chunk,
             "dtype": V2_DTYPES[src["dtype"]],
-            "compressor": {"id": "gzip", "level": 6} if gzip else None,
+            "compressor": {"id": "gzip", "level": 1} if gzip else None,
             "fill_value": fill,
             "order": "C",
             "filters": None,
@@ -219,8 +218,11 @@ def metadata(
         files = {".zgroup": {"zarr_format": 2}, ".zattrs": group, "0/.zarray": array}
     else:
         ome = {"version": "0.5", "multiscales": [multiscale]}
-        codecs: list[Any] = [{"name": "bytes", "configuration": {"endian": "little"}}]
-        codecs += [{"name": "gzip", "configuration": {"level": 6}}] if gzip else []
+        one_byte = np.dtype(src["dtype"]).itemsize == 1
+        codecs: list[Any] = [
+            {"name": "bytes"} if one_byte else {"name": "bytes", "configuration": {"endian": "little"}}
+        ]
+        codecs += [{"name": "gzip", "configuration": {"level": 1}}] if gzip else []
         array = {
             "zarr_format": 3,
             "node_type": "array",

@@ -5,7 +5,7 @@
  * A translation is where the **centre** of voxel 0 is, so a box's is the level's moved by `lo` voxels.
  */
 
-import type { Dtype } from "./asread.ts";
+import { type Dtype, widthOf } from "./asread.ts";
 import type { Json } from "./formats/json.ts";
 import { cornerAt, omeTranslation, type Vec3, vec3 } from "./geometry.ts";
 import type { VolumeInfo } from "./volume.ts";
@@ -69,10 +69,6 @@ function datasets(volume: VolumeInfo, arrays: readonly Dataset[]): Json[] {
   );
 }
 
-function unitScale(volume: VolumeInfo): Json[] {
-  return [{ type: "scale", scale: [...volume.channels, 0, 0, 0].map(() => 1) }];
-}
-
 /** The `multiscales` of a zarr v2 group (OME-Zarr 0.4). */
 export function multiscales2(volume: VolumeInfo, arrays: readonly Dataset[]): Json {
   return [
@@ -80,7 +76,6 @@ export function multiscales2(volume: VolumeInfo, arrays: readonly Dataset[]): Js
       version: "0.4",
       name: volume.name,
       axes: axes(volume),
-      coordinateTransformations: unitScale(volume),
       datasets: datasets(volume, arrays),
     },
   ];
@@ -94,7 +89,6 @@ export function ome3(volume: VolumeInfo, arrays: readonly Dataset[]): Json {
       {
         name: volume.name,
         axes: axes(volume),
-        coordinateTransformations: unitScale(volume),
         datasets: datasets(volume, arrays),
       },
     ],
@@ -143,7 +137,11 @@ export function array3(
     },
     chunk_key_encoding: { name: "default", configuration: { separator: "/" } },
     fill_value: fillValue(volume.dtype),
-    codecs: [{ name: "bytes", configuration: { endian: "little" } }, ...codecs],
+    // The spec leaves `endian` out for single-byte types.
+    codecs: [
+      widthOf(volume.dtype) > 1 ? { name: "bytes", configuration: { endian: "little" } } : { name: "bytes" },
+      ...codecs,
+    ],
     attributes: {},
     dimension_names: [...channelNames(volume), "z", "y", "x"],
   };

@@ -1,4 +1,4 @@
-/** How the bytes of a chunk are packed: not at all, or gzip as browsers and Node have it built in (level 6). */
+/** How the bytes of a chunk are packed: not at all, or gzip as browsers and Node have it built in. */
 
 import { OptionError } from "../errors.ts";
 import type { Json } from "./json.ts";
@@ -15,7 +15,8 @@ export interface Codec {
   encode(bytes: Uint8Array): Promise<Uint8Array>;
 }
 
-const GZIP_LEVEL = 6; // the one level CompressionStream has
+// What the metadata says, in both engines. CompressionStream has one level of its own; readers do not look at it.
+const GZIP_LEVEL = 1;
 
 /** Runs bytes through a compression or decompression stream. */
 async function through(bytes: Uint8Array, stream: GenericTransformStream): Promise<Uint8Array> {

@@ -1,6 +1,6 @@
 /**
- * Filters with context. The Gaussian is SciPy's `gaussian_filter`: cut off at 4 sigma, the volume mirrored at its
- * faces, in float32 between the axes.
+ * Filters with context. The Gaussian is SciPy's `gaussian_filter`: cut off at 4 sigma, the border voxel repeated
+ * beyond the volume (its mode "nearest"), in float32 between the axes.
  */
 
 import { OptionError } from "../errors.ts";
@@ -78,7 +78,7 @@ export function gaussian(data: OpData): Op {
   return {
     data,
     levels: "coarse",
-    boundary: "reflect",
+    boundary: "edge",
     halo: (factor) => vec3((a) => gaussianRadius(at(factor)[a])),
     outcome: (input) => ({ dtype: "float32", channels: input.channels, kind: "image" }),
     apply(block: Block, place) {

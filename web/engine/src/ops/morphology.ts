@@ -1,35 +1,46 @@
 /**
- * Grey dilation and erosion with a cube: the largest or smallest value within it; outside the volume counts for
- * nothing. A cube of even size reaches one voxel further towards higher indices, as in scikit-image.
+ * Grey morphology with a box: the largest or smallest value within it, once (dilate, erode) or one after the other
+ * (open, close). Beyond the data the border voxel is repeated.
  */
 
 import type { Typed } from "../asread.ts";
 import { OptionError } from "../errors.ts";
 import { type Vec3, vec3, volumeOf } from "../geometry.ts";
 import { type Op, type OpData, withData, workingCopy } from "../op.ts";
-import { number, only } from "./parameters.ts";
+import { roundHalfEven } from "./cast.ts";
+import { only } from "./parameters.ts";
 
-function sizeOf(data: OpData): number {
+type Better = (a: number | bigint, b: number | bigint) => boolean;
+const larger: Better = (a, b) => a > b;
+const smaller: Better = (a, b) => a < b;
+
+function sizeOf(data: OpData): Vec3 {
   only(data, ["size"]);
-  const size = number(data, "size", 3);
-  if (!Number.isInteger(size) || size < 1) {
-    throw new OptionError(`${data.name}.size is ${size}; expected a whole number of voxels, 1 or more`);
+  const given = data.size ?? 3;
+  const list = (Array.isArray(given) ? given : [given, given, given]).map(Number);
+  if (list.length !== 3 || list.some((n) => !Number.isInteger(n) || n < 1 || n > 127 || n % 2 === 0)) {
+    throw new OptionError(
+      `${data.name}.size is ${JSON.stringify(given)}; expected odd whole numbers of voxels, 1 to 127: one, or z, y, x`,
+    );
   }
-  return size;
+  return list as unknown as Vec3;
 }
 
-/** The extreme over every window of `size` along an axis, which shrinks by the halo on both sides. */
+/** A size of the finest level at a coarse one: the nearest odd number of voxels, at least 1. */
+function scaledSize(size: Vec3, factor: Vec3): Vec3 {
+  return vec3((a) => Math.max(1, 2 * roundHalfEven((size[a] / factor[a] - 1) / 2) + 1));
+}
+
+/** The extreme over every window of `size` along an axis, which shrinks by half of it on both sides. */
 function along(
   data: Typed,
   planes: number,
   shape: Vec3,
   axis: 0 | 1 | 2,
   size: number,
-  better: (a: number | bigint, b: number | bigint) => boolean,
+  better: Better,
 ): { data: Typed; shape: Vec3 } {
-  const halo = Math.floor(size / 2);
-  const first = halo - Math.floor((size - 1) / 2);
-  const out = vec3((a) => (a === axis ? shape[a] - 2 * halo : shape[a]));
+  const out = vec3((a) => (a === axis ? shape[a] - (size - 1) : shape[a]));
   const result = new (data.constructor as new (n: number) => Typed)(planes * volumeOf(out));
   const to = result as { [i: number]: number | bigint };
   const inner = volumeOf(shape.slice(axis + 1));
@@ -38,7 +49,7 @@ function along(
   for (let o = 0; o < outer; o++) {
     for (let i = 0; i < m; i++) {
       for (let j = 0; j < inner; j++) {
-        let at = (o * n + i + first) * inner + j;
+        let at = (o * n + i) * inner + j;
         let best = data[at];
         for (let k = 1; k < size; k++) {
           at += inner;
@@ -51,40 +62,43 @@ function along(
   return { data: result, shape: out };
 }
 
-function extreme(data: OpData, better: (a: number | bigint, b: number | bigint) => boolean): Op {
+function boxMorphology(data: OpData, passes: readonly Better[]): Op {
   const size = sizeOf(data);
-  // A size is in voxels of the finest level; at a coarse one it is the nearest whole number, at least 1.
-  const at = (factor: number) => Math.max(1, Math.round(size / factor));
   return {
     data,
     levels: "coarse",
-    boundary: "edge", // a cube that reaches over a face holds the face's own voxels: repeating them adds nothing
-    halo: (factor) => vec3((a) => Math.floor(at(factor[a]) / 2)),
+    boundary: "edge",
+    halo: (factor) => {
+      const here = scaledSize(size, factor);
+      return vec3((a) => (passes.length * (here[a] - 1)) / 2);
+    },
     outcome: (input) => ({
       dtype: input.dtype === "float16" ? "float32" : input.dtype,
       channels: input.channels,
       kind: input.kind,
     }),
     apply(block, place) {
+      const here = scaledSize(size, place.factor);
       const half = block.dtype === "float16";
+      const planes = volumeOf(block.channels);
       let values: Typed = half ? workingCopy(block) : block.data;
       let shape = block.shape;
-      for (const axis of [0, 1, 2] as const) {
-        const edge = at(place.factor[axis]);
-        if (edge > 1)
-          ({ data: values, shape } = along(values, volumeOf(block.channels), shape, axis, edge, better));
+      for (const better of passes) {
+        for (const axis of [0, 1, 2] as const) {
+          if (here[axis] > 1)
+            ({ data: values, shape } = along(values, planes, shape, axis, here[axis], better));
+        }
       }
       return withData({ ...block, shape }, half ? "float32" : block.dtype, values);
     },
   };
 }
 
-/** The largest value within a cube of `size` voxels. */
-export function dilate(data: OpData): Op {
-  return extreme(data, (a, b) => a > b);
-}
-
-/** The smallest value within a cube of `size` voxels. */
-export function erode(data: OpData): Op {
-  return extreme(data, (a, b) => a < b);
-}
+/** The largest value in the box around each voxel. */
+export const dilate = (data: OpData): Op => boxMorphology(data, [larger]);
+/** The smallest value in the box around each voxel. */
+export const erode = (data: OpData): Op => boxMorphology(data, [smaller]);
+/** Erode, then dilate: bright things that the box does not fit into go. */
+export const open = (data: OpData): Op => boxMorphology(data, [smaller, larger]);
+/** Dilate, then erode: dark things that the box does not fit into are filled. */
+export const close = (data: OpData): Op => boxMorphology(data, [larger, smaller]);

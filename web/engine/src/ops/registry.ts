@@ -7,10 +7,11 @@ import { type Op, type OpData, workingCopy } from "../op.ts";
 import { readBox } from "../read.ts";
 import { meanStd, percentiles, sampleBoxes } from "../statistics.ts";
 import type { Volume } from "../volume.ts";
+import { channelsOp, clip, invert, scaleOp, thresholdOp } from "./arithmetic.ts";
 import { cast } from "./cast.ts";
 import { gaussian } from "./filters.ts";
 import { label } from "./labels.ts";
-import { dilate, erode } from "./morphology.ts";
+import { close, dilate, erode, open } from "./morphology.ts";
 import { number } from "./parameters.ts";
 import {
   channelSelection,
@@ -24,7 +25,7 @@ import {
   zScore,
 } from "./pointwise.ts";
 
-const MAKERS: Record<string, (data: OpData) => Op | readonly Op[]> = {
+const MAKERS: Record<string, (data: OpData) => Op> = {
   MinMaxNormalizer: minMax,
   ZScoreNormalizer: zScore,
   LambdaNormalizer: lambda,
@@ -39,17 +40,23 @@ const MAKERS: Record<string, (data: OpData) => Op | readonly Op[]> = {
   gaussian,
   dilate,
   erode,
-  open: (data) => [erode({ ...data, name: "erode" }), dilate({ ...data, name: "dilate" })],
-  close: (data) => [dilate({ ...data, name: "dilate" }), erode({ ...data, name: "erode" })],
+  open,
+  close,
+  threshold: thresholdOp,
+  clip,
+  scale: scaleOp,
+  invert,
+  channels: channelsOp,
+  expression: lambda,
   label,
 };
 
 /** Every name that an op can have. */
 export const OP_NAMES: readonly string[] = Object.keys(MAKERS);
 
-/** The ops that data stands for, in order (an opening is two). Throws `OptionError` naming what does not fit. */
+/** The ops that data stands for, in order. Throws `OptionError` naming what does not fit. */
 export function opsOf(data: readonly OpData[]): Op[] {
-  return data.flatMap((each) => {
+  return data.map((each) => {
     if (!Object.hasOwn(MAKERS, each.name)) {
       throw new OptionError(`op ${JSON.stringify(each.name)} is not known; known are ${OP_NAMES.join(", ")}`);
     }
