@@ -1,0 +1,98 @@
+"""The steps of a chain (normalizers, postprocessors) as ops."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from chunkloom.chain.spec import PipelineSpec
+from chunkloom.chain.steps import SampledNormalizer, Step
+from chunkloom.engine.demand import UNCLAIMED
+from chunkloom.engine.op import Op
+from chunkloom.engine.volume import Array, Kind, Level, Volume
+from chunkloom.errors import ParameterError
+from chunkloom.geometry import Box
+
+
+@dataclass(frozen=True)
+class StepOp(Op):
+    """One step of a chain. What it computes is the step's own `process`."""
+
+    step: Step
+    chunk: tuple[int, ...] | None = None
+
+    pad: ClassVar[Literal["edge", "constant", "cut"]] = "cut"
+
+    @property
+    def halo(self) -> tuple[int, int, int]:
+        return self.step.halo
+
+    @property
+    def whole_chunks(self) -> bool:
+        return self.step.per_chunk
+
+    def on_grid(self, chunk: Sequence[int]) -> StepOp:
+        return dataclasses.replace(self, chunk=tuple(chunk))
+
+    def output_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        return self.step.output_info(dtype, 1)[0]
+
+    def output_level(self, level: Level) -> Level:
+        if not level.channels:
+            return dataclasses.replace(level, dtype=self.output_dtype(level.dtype))
+        dtype, channels, _ = self.step.output_info(level.dtype, level.channels[0])
+        shape = (channels, *level.shape[1:])
+        return dataclasses.replace(level, dtype=dtype, shape=shape, chunk_shape=(channels, *level.chunk_shape[1:]))
+
+    def apply_at(self, block: Array, box: Box, level: int) -> Array:
+        # The block ends where the data does, which is at voxel 0 or at the far end.
+        before = tuple(min(h, b) for h, b in zip(self.halo, box.lo, strict=True))
+        after = tuple(n - m - b for n, m, b in zip(block.shape[-3:], box.shape, before, strict=True))
+        where = {}
+        if self.chunk is not None and self.step.per_chunk:
+            where = {
+                "chunk_corner": tuple(b // c for b, c in zip(box.lo, self.chunk, strict=True)),
+                "chunk_num_voxels": math.prod(self.chunk),
+            }
+        return self.step.process_cropped(block, before, after, **where)
+
+    def identity(self) -> dict[str, Any]:
+        return {"op": "step", **self.step.to_dict()}
+
+
+@dataclass(frozen=True)
+class MaskStepOp(StepOp):
+    """A step whose output is labels or a mask."""
+
+    output_kind: ClassVar[Kind | None] = "labels"
+
+
+def steps_as_ops(steps: Sequence[Step]) -> list[Op]:
+    """An op for each step, in order."""
+    return [MaskStepOp(step) if step.is_segmentation else StepOp(step) for step in steps]
+
+
+def resolve_chain(spec: PipelineSpec, volume: Volume) -> PipelineSpec:
+    """The chain with statistics of the whole volume taken from it and frozen into the steps that need them.
+
+    They come from the coarsest level, or the one a step names: all of it, or a fixed sample of at most 64 MB.
+    """
+    from chunkloom.kernels.statistics import sample_boxes
+
+    normalizers, _ = spec.build()
+    waiting = [step for step in normalizers if isinstance(step, SampledNormalizer) and not step.resolved]
+    if not waiting:
+        return spec
+    named = {step.level for step in waiting}
+    if len(named) > 1:
+        raise ParameterError(f"the steps of one chain take statistics of levels {named}: name one level for all")
+    index = len(volume.levels) - 1 if waiting[0].level is None else waiting[0].level
+    level = volume.level(index)
+    itemsize = level.dtype.itemsize * math.prod(level.channels)
+    boxes = [Box(lo, hi) for lo, hi in sample_boxes(level.spatial_shape, itemsize)]
+    return spec.resolved([volume.read_box(index, box, UNCLAIMED) for box in boxes])
