@@ -42,9 +42,7 @@ def formula(**changed: Any) -> dict[str, Any]:
     return plain | {"inside": []} | changed
 
 
-def level(
-    shape: Sequence[int], chunk: Sequence[int], voxel: Sequence[float] = (8, 8, 8), corner: Any = (0, 0, 0)
-):
+def level(shape: Sequence[int], chunk: Sequence[int], voxel: Sequence[float] = (8, 8, 8), corner: Any = (0, 0, 0)):
     return {"shape": [*shape], "chunk": [*chunk], "voxel_size_nm": [*voxel], "corner_nm": [*corner]}
 
 
@@ -179,9 +177,7 @@ def tidy(value: float, a: float, b: float) -> float:
     return short + 0.0 if abs(short - value) <= 1e-15 * size * 4 else value
 
 
-def metadata(
-    src: dict[str, Any], options: dict[str, Any], shape: Sequence[int], lo: Sequence[int]
-) -> dict[str, str]:
+def metadata(src: dict[str, Any], options: dict[str, Any], shape: Sequence[int], lo: Sequence[int]) -> dict[str, str]:
     at = src["levels"][options["level"]]
     channels = src["channels"]
     names = ["c"] if len(channels) == 1 else [f"c{i}" for i in range(len(channels))]
@@ -359,9 +355,7 @@ def both(name: str, about: str, src: dict[str, Any], *boxes: Any, **o: Any) -> N
 def make_cases() -> None:
     off = ([3, 5, 2], [30, 44, 39])
     both("box-unaligned", "A box off the chunk edges on every axis.", source(BIG), off)
-    both(
-        "box-unaligned-gzip", "The same, packed: decoded chunks are compared.", source(BIG), off, codec="gzip"
-    )
+    both("box-unaligned-gzip", "The same, packed: decoded chunks are compared.", source(BIG), off, codec="gzip")
     both("box-whole-level", "No box: the whole level, whose edge chunks overhang.", source(ODD))
     both(
         "level-whole-level",

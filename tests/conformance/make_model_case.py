@@ -45,12 +45,8 @@ def model() -> onnx.ModelProto:
 
 def timed_model() -> onnx.ModelProto:
     """Two layers on 48 x 48 x 48 voxels: as much work for its size as a small real model. For benchmarks."""
-    first = (np.arange(8 * 125, dtype=np.int64) * 37 % 101 - 50).astype(np.float32).reshape(
-        8, 1, 5, 5, 5
-    ) / 2500
-    second = (np.arange(2 * 8 * 27, dtype=np.int64) * 53 % 97 - 48).astype(np.float32).reshape(
-        2, 8, 3, 3, 3
-    ) / 500
+    first = (np.arange(8 * 125, dtype=np.int64) * 37 % 101 - 50).astype(np.float32).reshape(8, 1, 5, 5, 5) / 2500
+    second = (np.arange(2 * 8 * 27, dtype=np.int64) * 53 % 97 - 48).astype(np.float32).reshape(2, 8, 3, 3, 3) / 500
     graph = helper.make_graph(
         [
             helper.make_node("Conv", ["raw", "first"], ["a"]),

@@ -284,9 +284,7 @@ def same(a: dict[str, Any], b: dict[str, Any]) -> bool:
     if x.shape != y.shape or x.dtype != y.dtype:
         return False
     return bool(
-        np.allclose(x, y, rtol=1e-6, atol=1e-6, equal_nan=True)
-        if x.dtype.kind == "f"
-        else np.array_equal(x, y)
+        np.allclose(x, y, rtol=1e-6, atol=1e-6, equal_nan=True) if x.dtype.kind == "f" else np.array_equal(x, y)
     )
 
 
@@ -296,9 +294,7 @@ def arithmetic_cases() -> None:
     three = whole.source(SMALL, channels=(3,))
     case("threshold-inclusive", "At least 100.", {"name": "threshold", "low": 100})
     case("threshold-between", "At least 40.5, at most 100.", {"name": "threshold", "low": 40.5, "high": 100})
-    case(
-        "threshold-float", "Float values on the limit count.", {"name": "threshold", "low": 0.25}, src=floats
-    )
+    case("threshold-float", "Float values on the limit count.", {"name": "threshold", "low": 0.25}, src=floats)
     case(
         "clip-scale-cast",
         "To uint8, rounded half to even.",
