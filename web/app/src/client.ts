@@ -76,3 +76,30 @@ export async function virtualBase(client: EngineClient): Promise<string> {
   navigator.serviceWorker.controller!.postMessage({ type: "who" }, [port2]);
   return new URL(`${scope}virtual/${await me}`, location.href).href;
 }
+
+/**
+ * Downloads a stream as a file without holding it: the service worker answers an address with it, which a hidden frame
+ * opens. Resolves when the download has begun.
+ */
+export async function download(stream: ReadableStream<Uint8Array>, name: string): Promise<void> {
+  const worker = navigator.serviceWorker.controller;
+  if (!worker)
+    throw new Error("downloads need this page's service worker, which is not running: reload the page");
+  const id = crypto.randomUUID();
+  const { port1, port2 } = new MessageChannel();
+  const taken = new Promise((resolve) => {
+    port1.onmessage = resolve;
+  });
+  worker.postMessage({ type: "download", id, name, stream }, [stream, port2]);
+  await taken;
+  const frame = document.createElement("iframe");
+  frame.hidden = true;
+  frame.src = new URL(`download/${id}`, location.href).href;
+  document.body.append(frame);
+}
+
+/** Keeps the service worker from being put to sleep while something streams through it; returns what ends that. */
+export function keepAwake(): () => void {
+  const timer = setInterval(() => navigator.serviceWorker.controller?.postMessage({ type: "awake" }), 5000);
+  return () => clearInterval(timer);
+}

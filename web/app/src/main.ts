@@ -3,7 +3,7 @@
 import type { MaterializeProgress, OpData } from "@chunkloom/engine";
 import type { Viewer } from "@chunkloom/viewer";
 import { parseBox, planInWords, size } from "./box.ts";
-import { EngineClient, virtualBase } from "./client.ts";
+import { download, EngineClient, keepAwake, virtualBase } from "./client.ts";
 import { viewerState } from "./layers.ts";
 import type { Kept, ModelAsked, RunAsked, Shown, Source } from "./messages.ts";
 import { type AppState, fromQuery, toQuery } from "./state.ts";
@@ -260,20 +260,9 @@ async function targetAsked(name: string): Promise<Kept> {
   return { kind: "folder", folder };
 }
 
-/** Saves a stream under a name: to a file that the user chose, or as a download. */
-async function save(stream: ReadableStream<Uint8Array>, name: string): Promise<void> {
-  const blob = await new Response(stream).blob();
-  const link = Object.assign(document.createElement("a"), {
-    href: URL.createObjectURL(blob),
-    download: name,
-  });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
-}
-
 client.onStream = (_, stream) => {
   const name = $("run-name").value.replace(/(\.zip)?$/, ".zip");
-  save(stream, name).catch(() => say("the zip was not finished", true));
+  download(stream, name).catch((thrown: Error) => say(`the zip was not finished: ${thrown.message}`, true));
 };
 
 client.onProgress = (run, progress: MaterializeProgress) => {
@@ -294,6 +283,7 @@ $<HTMLFormElement>("run-form").addEventListener("submit", async (event) => {
     const name = $("run-name").value.trim();
     const target = await targetAsked(name);
     running = count++;
+    const sleep = keepAwake();
     $<HTMLButtonElement>("run-start").disabled = true;
     $<HTMLButtonElement>("run-cancel").disabled = false;
     try {
@@ -303,6 +293,7 @@ $<HTMLFormElement>("run-form").addEventListener("submit", async (event) => {
         `${size(result.bytes)} in ${result.seconds.toFixed(1)} s`
       );
     } finally {
+      sleep();
       running = undefined;
       $<HTMLButtonElement>("run-start").disabled = false;
       $<HTMLButtonElement>("run-cancel").disabled = true;

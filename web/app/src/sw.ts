@@ -12,14 +12,38 @@ const worker = self as unknown as ServiceWorkerGlobalScope;
 worker.addEventListener("install", () => void worker.skipWaiting());
 worker.addEventListener("activate", (event) => event.waitUntil(worker.clients.claim()));
 
-/** A page asks which client it is: the name that its addresses carry. */
-worker.addEventListener("message", (event) => {
-  if (event.data?.type === "who") event.ports[0].postMessage({ client: (event.source as Client).id });
+/** Streams that wait to be downloaded, by id. */
+const downloads = new Map<string, { readonly name: string; readonly stream: ReadableStream<Uint8Array> }>();
+
+/**
+ * `who`: a page asks which client it is, the name that its addresses carry. `download`: it gives a stream, which is
+ * answered once at `download/<id>`. (`awake` is said now and then while a stream runs: any message will do.)
+ */
+worker.addEventListener("message", ({ data, ports, source }) => {
+  if (data?.type === "who") ports[0].postMessage({ client: (source as Client).id });
+  else if (data?.type === "download") {
+    downloads.set(data.id, { name: data.name, stream: data.stream });
+    ports[0].postMessage({});
+  }
 });
+
+function download(id: string): Response {
+  const found = downloads.get(id);
+  downloads.delete(id);
+  if (!found) return failed(404, "this download is over");
+  const disposition = `attachment; filename*=UTF-8''${encodeURIComponent(found.name)}`;
+  return new Response(found.stream, {
+    headers: { "Content-Type": "application/zip", "Content-Disposition": disposition },
+  });
+}
 
 worker.addEventListener("fetch", (event) => {
   const scope = new URL(worker.registration.scope).pathname;
   const { pathname, origin } = new URL(event.request.url);
+  if (origin === worker.location.origin && pathname.startsWith(`${scope}download/`)) {
+    event.respondWith(download(pathname.slice(`${scope}download/`.length)));
+    return;
+  }
   if (origin !== worker.location.origin || !pathname.startsWith(`${scope}virtual/`)) return;
   const [page, ...rest] = pathname.slice(`${scope}virtual/`.length).split("/");
   event.respondWith(relay(page, rest.join("/"), event.request.signal));
