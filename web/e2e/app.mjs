@@ -118,6 +118,14 @@ try {
     writeFileSync(join(out, "opfs", key), Buffer.from(bytes, "base64"));
   }
 
+  await page.click("#tab-view");
+  await page.waitForFunction(
+    async () => (await window.chunkloom.viewer()).state.toJSON().layers?.length === 3,
+  );
+  said.layers = await page.evaluate(async () =>
+    (await window.chunkloom.viewer()).state.toJSON().layers.map(({ name }) => name),
+  );
+  await page.click("#tab-run");
   await page.selectOption("#run-target", "zip");
   await page.fill("#run-name", "box");
   const [download] = await Promise.all([page.waitForEvent("download"), page.click("#run-start")]);

@@ -142,6 +142,14 @@ const methods: Methods = {
       runs.delete(id);
     }
   },
+  async saved(kept) {
+    if (kept.kind !== "folder" && kept.kind !== "opfs")
+      throw new Error("only what lies in a folder can be opened again");
+    const folder = kept.kind === "folder" ? kept.folder : await opfsFolder(kept.path);
+    const volume = engine.add(await openVolume(directoryStore(folder), { name: "saved" }));
+    await addViewed(volume);
+    return shown(volume);
+  },
   async cancel(id) {
     runs.get(id)?.abort();
   },

@@ -16,6 +16,7 @@ let source: Source | undefined;
 let files: ModelAsked["files"];
 let raw: Shown | undefined;
 let computed: Shown | undefined;
+let saved: Shown | undefined;
 let viewer: Promise<Viewer> | undefined;
 let shownState = "";
 
@@ -64,6 +65,7 @@ async function openData(from: Source): Promise<void> {
     raw = await client.call("open", from, select);
     source = from;
     computed = undefined;
+    saved = undefined;
     change({
       data: "url" in from ? from.url : undefined,
       channel: channel === "" ? undefined : Number(channel),
@@ -176,7 +178,7 @@ async function showView(): Promise<void> {
     if (!raw) throw new Error("open data first");
     viewer ??= import("@chunkloom/viewer").then(({ makeViewer }) => makeViewer($<HTMLElement>("viewer")));
     const [at, made] = await Promise.all([base, viewer]);
-    const volumes = computed ? [raw, computed] : [raw];
+    const volumes = [raw, computed, saved].filter((volume) => volume !== undefined);
     const wanted = JSON.stringify(volumes.map((volume) => volume.digest));
     if (wanted !== shownState) made.state.restoreState(viewerState(volumes, at));
     shownState = wanted;
@@ -288,6 +290,8 @@ $<HTMLFormElement>("run-form").addEventListener("submit", async (event) => {
     $<HTMLButtonElement>("run-cancel").disabled = false;
     try {
       const result = await client.call("materialize", running, asked, target);
+      // What was saved opens as a layer, where it can be read back.
+      if (target.kind === "folder" || target.kind === "opfs") saved = await client.call("saved", target);
       return (
         `saved ${name}: ${result.shape.join(" x ")}, ${result.written} chunks written, ${result.skipped} empty, ` +
         `${size(result.bytes)} in ${result.seconds.toFixed(1)} s`

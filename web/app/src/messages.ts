@@ -46,6 +46,8 @@ export interface Methods {
   plan(run: RunAsked): Promise<Plan>;
   /** A zip comes as a stream, which the page saves; other targets are written by the worker. */
   materialize(id: number, run: RunAsked, target: Kept): Promise<Materialized>;
+  /** Opens what was saved into a folder or this browser's storage, as the volume `saved`. */
+  saved(target: Kept): Promise<Shown>;
   cancel(id: number): Promise<void>;
   metrics(): Promise<unknown>;
 }

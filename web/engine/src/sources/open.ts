@@ -211,7 +211,8 @@ export async function openVolume(location: string | ReadStore, options: OpenOpti
     ]),
     states: more.map((key) => store.state?.(key) ?? ""),
   });
-  const guessed: Kind = kind ?? (dtype === "bool" ? "mask" : dtype === "uint64" ? "labels" : "image");
+  const wide = ["int32", "uint32", "int64", "uint64"].includes(dtype); // ids, as the Python engine has it
+  const guessed: Kind = kind ?? (dtype === "bool" ? "mask" : wide ? "labels" : "image");
   return datasetVolume({ name, kind: options.kind ?? guessed, digest, arrays, select: options.select });
 }
 
