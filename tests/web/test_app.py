@@ -18,9 +18,7 @@ LO, HI = (3, 101, 203), (17, 133, 241)
 
 @pytest.mark.browser
 @pytest.mark.timeout(600)
-def test_a_box_of_a_prediction_saved_by_the_app_is_the_models(
-    engine: Path, shared: Path, tmp_path: Path
-) -> None:
+def test_a_box_of_a_prediction_saved_by_the_app_is_the_models(engine: Path, shared: Path, tmp_path: Path) -> None:
     if not Path("/usr/bin/chromium").exists() or shutil.which("npm") is None:
         pytest.skip("needs /usr/bin/chromium and npm")
     subprocess.run(["npm", "run", "build", "-w", "app"], cwd=WEB, check=True, capture_output=True)
@@ -59,8 +57,7 @@ def _predicted(shared: Path) -> np.ndarray:
     spec = {"driver": "zarr", "kvstore": {"driver": "file", "path": path}}
     raw = tensorstore.open(spec, read=True).result().read().result().astype(np.float64) / 255
     constants = {
-        tensor.name: numpy_helper.to_array(tensor)
-        for tensor in onnx.load(MODEL / "two_kernels.onnx").graph.initializer
+        tensor.name: numpy_helper.to_array(tensor) for tensor in onnx.load(MODEL / "two_kernels.onnx").graph.initializer
     }
     near = tuple(slice(max(0, a - 2), b + 2) for a, b in zip(LO, HI, strict=True))
     inner = tuple(slice(a - n.start, b - n.start) for a, b, n in zip(LO, HI, near, strict=True))

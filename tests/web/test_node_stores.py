@@ -107,15 +107,12 @@ def test_channels_are_whole_and_first(materialize: Materialize, form: str) -> No
 
 
 @pytest.mark.parametrize("form", ["zarr2", "zarr3"])
-def test_the_level_extent_has_the_levels_shape_and_the_boxs_chunks(
-    materialize: Materialize, form: str
-) -> None:
+def test_the_level_extent_has_the_levels_shape_and_the_boxs_chunks(materialize: Materialize, form: str) -> None:
     lo, hi = BOXES["off-the-edges"]
     store, _, array = materialize("uint8", lo=lo, hi=hi, format=form, extent="level")
     want = np.zeros_like(array)
     rounded = tuple(
-        slice(a // c * c, min(n, math.ceil(b / c) * c))
-        for a, b, c, n in zip(lo, hi, CHUNK, SHAPE, strict=True)
+        slice(a // c * c, min(n, math.ceil(b / c) * c)) for a, b, c, n in zip(lo, hi, CHUNK, SHAPE, strict=True)
     )
     want[rounded] = array[rounded]
     np.testing.assert_array_equal(by_zarr_python(store)[1], want)
@@ -142,9 +139,7 @@ def test_a_truncated_edge_chunk_is_refused_by_readers(materialize: Materialize) 
         by_tensorstore(store, "zarr2")
 
 
-def test_a_quarter_of_the_slab_is_kept_to_in_node(
-    node: Callable[..., Any], engine: Path, tmp_path: Path
-) -> None:
+def test_a_quarter_of_the_slab_is_kept_to_in_node(node: Callable[..., Any], engine: Path, tmp_path: Path) -> None:
     said = node("memory.mjs", str(engine), str(tmp_path / "scratch"), flags=("--expose-gc",))
     assert said["plan"]["spills"]
     assert said["spilled"] > 0
