@@ -14,7 +14,6 @@ from chunkloom.engine.formats.base import canonical_json, ecmascript_number
 
 KNOWN = {
     0.0: "0",
-    -0.0: "0",
     1.0: "1",
     -2.5: "-2.5",
     4.6: "4.6",

@@ -99,6 +99,10 @@ def serving(
     keep_freed_memory()
     if options.cache_decoded is not None:
         chunked.use_process_cache(ChunkCache(options.cache_decoded))
+    if options.allow_code:
+        from chunkloom.engine.ops.python import allow_code
+
+        allow_code()
     parsed = [parse_op(text) for text in ops]
     api = api_options(options)
     # Bound before anything slow: a taken port is known at once.
