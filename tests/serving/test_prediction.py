@@ -8,7 +8,8 @@ import urllib.request
 import numpy as np
 import pytest
 
-from chunkloom.models.registry import bundled_models, parse_model
+from chunkloom.models.modeljson import bundled_models
+from chunkloom.models.registry import parse_model
 from chunkloom.serving.volumes import volumes_to_serve
 
 from .conftest import READERS

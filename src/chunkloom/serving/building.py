@@ -44,7 +44,7 @@ def _build(spec: dict[str, Any], options: ApiOptions) -> Volume:
     wanted = spec.get("model")
     model: str | dict[str, Any] | None = None
     if wanted is not None:
-        from chunkloom.models.registry import bundled_models
+        from chunkloom.models.modeljson import bundled_models
 
         model = options.admitted_model(wanted, tuple(bundled_models()))
     volume = open_volume(options.sources.admitted(spec["source"]), select=spec.get("select") or None)
