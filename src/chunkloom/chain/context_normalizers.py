@@ -37,7 +37,7 @@ class EuclideanDistance(InputNormalizer):
     dtype: ClassVar[Any] = _FLOAT32
 
     @property
-    def per_chunk(self) -> bool:
+    def whole_chunks(self) -> bool:
         return self.activation not in _SATURATED
 
     @property

@@ -78,7 +78,7 @@ class LambdaPostprocessor(PostProcessor):
         SafeExpression.parse(self.expression)
 
     @property
-    def per_chunk(self) -> bool:
+    def whole_chunks(self) -> bool:
         return looks_beyond_a_voxel(self.expression)
 
     def _process(self, data: Array) -> Array:

@@ -83,8 +83,9 @@ def serving(
     model: ModelConfig | None = None,
     name: str | None = None,
     with_raw: bool = False,
+    ports: int = 1,
 ) -> Iterator[tuple[Served, VolumeServer]]:
-    """The volumes of a command line, served while the block runs."""
+    """The volumes of a command line, served while the block runs, on one port or two (the second is any free one)."""
     from chunkloom.engine import chunked
     from chunkloom.engine.cache import ChunkCache
     from chunkloom.engine.op import parse_op
@@ -111,7 +112,8 @@ def serving(
         encoded_bytes=ENCODED_BYTES if options.cache_encoded is None else options.cache_encoded,
         api=api,
     )
-    with VolumeServer(app, listening) as server:
+    also = bind(options.host, 0) if ports > 1 else None
+    with VolumeServer(app, listening, also) as server:
         if api.allow_edit and not given_token(options):
             say(f"token for edits: {api.token}")
         yield served, server

@@ -38,6 +38,7 @@ class Inference(Op):
     runner: ModelRunner
 
     cache: ClassVar[bool] = True
+    dear: ClassVar[bool] = True
     pad: ClassVar[Literal["edge", "constant", "cut"]] = "constant"
     coarse: ClassVar[CoarsePolicy] = "downsample"
 

@@ -259,7 +259,11 @@ class ChunkApp:
             return made
 
         claim = self.scheduler.claim(
-            (served.digest, word, pinned, key), self.times.timed(run), level=key.level, client=scope.get("client")
+            (served.digest, word, pinned, key),
+            self.times.timed(run),
+            level=key.level,
+            cost=served.volume.cost(key.level),
+            client=scope.get("client"),
         )
         return await self._wait(claim, receive, f"{served.name}/{key.level}/{'.'.join(map(str, key.index))}")
 

@@ -6,17 +6,18 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from chunkloom.chain.spec import PipelineSpec
 from chunkloom.chain.steps import SampledNormalizer, Step
 from chunkloom.engine.demand import UNCLAIMED
-from chunkloom.engine.op import Op
+from chunkloom.engine.op import CoarsePolicy, Op
 from chunkloom.engine.volume import Array, Kind, Level, Volume
 from chunkloom.errors import ParameterError
 from chunkloom.geometry import Box
+from chunkloom.kernels.seams import Seams
 
 
 @dataclass(frozen=True)
@@ -24,20 +25,12 @@ class StepOp(Op):
     """One step of a chain. What it computes is the step's own `process`."""
 
     step: Step
-    chunk: tuple[int, ...] | None = None
 
     pad: ClassVar[Literal["edge", "constant", "cut"]] = "cut"
 
     @property
     def halo(self) -> tuple[int, int, int]:
         return self.step.halo
-
-    @property
-    def whole_chunks(self) -> bool:
-        return self.step.per_chunk
-
-    def on_grid(self, chunk: Sequence[int]) -> StepOp:
-        return dataclasses.replace(self, chunk=tuple(chunk))
 
     def output_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         return self.step.output_info(dtype, 1)[0]
@@ -53,13 +46,11 @@ class StepOp(Op):
         # The block ends where the data does, which is at voxel 0 or at the far end.
         before = tuple(min(h, b) for h, b in zip(self.halo, box.lo, strict=True))
         after = tuple(n - m - b for n, m, b in zip(block.shape[-3:], box.shape, before, strict=True))
-        where = {}
-        if self.chunk is not None and self.step.per_chunk:
-            where = {
-                "chunk_corner": tuple(b // c for b, c in zip(box.lo, self.chunk, strict=True)),
-                "chunk_num_voxels": math.prod(self.chunk),
-            }
-        return self.step.process_cropped(block, before, after, **where)
+        return self.step.process_cropped(block, before, after, **self.context(box))
+
+    def context(self, box: Box) -> dict[str, Any]:
+        """What the step is told of where it is."""
+        return {}
 
     def identity(self) -> dict[str, Any]:
         return {"op": "step", **self.step.to_dict()}
@@ -72,9 +63,52 @@ class MaskStepOp(StepOp):
     output_kind: ClassVar[Kind | None] = "labels"
 
 
+@dataclass(frozen=True)
+class ChunkStepOp(StepOp):
+    """A step that is given whole chunks, of the pipeline's grid, and told which."""
+
+    chunk: tuple[int, int, int] | None = None
+
+    coarse: ClassVar[CoarsePolicy] = "downsample"
+
+    @property
+    def block(self) -> tuple[int, int, int] | None:
+        return self.chunk
+
+    @property
+    def seams(self) -> Seams | None:
+        seams: Seams | None = getattr(self.step, "seams", None)
+        return seams
+
+    def bind(self, source: Volume, chunk: Sequence[int]) -> Self:
+        z, y, x = self.chunk or chunk
+        return dataclasses.replace(self, chunk=(z, y, x))
+
+    def context(self, box: Box) -> dict[str, Any]:
+        assert self.chunk is not None, "a pipeline binds the op to a grid before it computes"
+        index = tuple(b // n for b, n in zip(box.lo, self.chunk, strict=True))
+        return {"chunk_corner": index, "chunk_num_voxels": math.prod(self.chunk)}
+
+    def identity(self) -> dict[str, Any]:
+        return {**super().identity(), "chunk": self.chunk}
+
+
+@dataclass(frozen=True)
+class ChunkLabelsStepOp(ChunkStepOp):
+    """A step that makes labels of whole chunks."""
+
+    output_kind: ClassVar[Kind | None] = "labels"
+
+
 def steps_as_ops(steps: Sequence[Step]) -> list[Op]:
     """An op for each step, in order."""
-    return [MaskStepOp(step) if step.is_segmentation else StepOp(step) for step in steps]
+    return [_as_op(step) for step in steps]
+
+
+def _as_op(step: Step) -> Op:
+    if step.whole_chunks:
+        return ChunkLabelsStepOp(step) if step.is_segmentation else ChunkStepOp(step)
+    return MaskStepOp(step) if step.is_segmentation else StepOp(step)
 
 
 def resolve_chain(spec: PipelineSpec, volume: Volume) -> PipelineSpec:

@@ -23,10 +23,14 @@ class LevelView(Volume):
         self.levels = volume.levels[first:]
         self.kind = volume.kind
         self.warnings = volume.warnings
+        self.seams = volume.seams if first == 0 else None
 
     @property
     def stage_digest(self) -> str:
         return self.source.stage_digest if self.first == 0 else make_digest([self.source.stage_digest, self.first])
+
+    def cost(self, level: int) -> int:
+        return self.source.cost(level + self.first)
 
     def stored(self, level: int) -> StoredArray | None:
         return self.source.stored(level + self.first)
