@@ -240,6 +240,8 @@ class Pipeline(Volume):
         policy: CoarsePolicy = coarse or (
             "op" if len(volume.levels) > 1 and all(op.coarse == "op" for op in ops) else "downsample"
         )
+        if chunk is not None and not ops and any(level.spatial_chunk != tuple(chunk) for level in volume.levels):
+            ops = [Op()]  # the voxels as they are, on another grid
         self.coarse = policy
         self.source = volume
         self.ops = tuple(ops)

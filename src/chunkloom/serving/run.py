@@ -61,7 +61,9 @@ class VolumeServer:
         self.host: str = self._socket.getsockname()[0]
         self.port: int = self._socket.getsockname()[1]
         scheme = "https" if certfile else "http"
-        shown = f"[{self.host}]" if ":" in self.host else self.host
+        # All interfaces have no address of their own: others know this machine by its name.
+        named = socket.gethostname() if self.host in ("0.0.0.0", "::") else self.host
+        shown = f"[{named}]" if ":" in named else named
         self.url = f"{scheme}://{shown}:{self.port}"
         self._certfile, self._keyfile = certfile, keyfile
         self._sockets = [self._socket] if also is None else [self._socket, also]
