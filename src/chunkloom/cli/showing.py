@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 def look(source: str, model: ModelConfig, options: running.ServerOptions, *, once: bool, open_browser: bool) -> None:
     """Show the raw data and the model's prediction in Neuroglancer, until a signal or, with `once`, one chunk each."""
     began = time.perf_counter()
-    with running.serving(source, options, model=model) as (served, server):
+    with running.serving(source, options, model=model, ports=2) as (served, server):
         from chunkloom.viewer.bootstrap import viewer_link
         from chunkloom.viewer.scene import scene
 
-        link = viewer_link(scene(served.volumes, server.url, raw=served.raw), host=options.host)
+        link = viewer_link(
+            scene(served.volumes, server.url, raw=served.raw, raw_server_url=server.also_url), host=options.host
+        )
         with running.ready_file(options.ready_file, running.ready(server, link)):
             running.say_notes(served)
             click.echo(link)

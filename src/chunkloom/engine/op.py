@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from chunkloom.engine.volume import Array, Kind, Level
+from chunkloom.engine.volume import Array, Kind, Level, Volume
 from chunkloom.errors import ParameterError, nearest
 from chunkloom.geometry import Box
 
 if TYPE_CHECKING:
     from chunkloom.engine.demand import Work
+    from chunkloom.kernels.seams import Seams
 
 CoarsePolicy = Literal["op", "downsample"]
 NO_HALO = (0, 0, 0)
@@ -45,6 +46,8 @@ class Op:
     coarse
         What a coarser level is: "op" applies the op to the source's coarser level; "downsample" reduces the op's own
         fine output.
+    dear
+        Whether a block takes so long (a model's forward) that everything else comes first.
     output_kind
         "image", "labels" or "mask" where the op decides it; None keeps the source's.
     """
@@ -53,6 +56,7 @@ class Op:
     cache: ClassVar[bool] = False
     pad: ClassVar[Literal["edge", "constant", "cut"]] = "edge"
     coarse: ClassVar[CoarsePolicy] = "op"
+    dear: ClassVar[bool] = False
     output_kind: ClassVar[Kind | None] = None
 
     @property
@@ -62,8 +66,23 @@ class Op:
 
     @property
     def block(self) -> tuple[int, int, int] | None:
-        """The one output shape (z, y, x) the op can compute, on a grid from voxel 0; None when any box will do."""
+        """The one output shape (z, y, x) the op can compute, on a grid from voxel 0; None when any box will do.
+
+        Where the data ends inside a block, it is computed whole, or with `pad` "cut" as far as the data goes.
+        """
         return None
+
+    @property
+    def seams(self) -> Seams | None:
+        """For an op whose ids are those of a chunk: which of them are one object, as found so far.
+
+        Such an op has a second pass (`chunkloom.engine.finalize`), which gives every object one id.
+        """
+        return None
+
+    def bind(self, source: Volume, chunk: Sequence[int]) -> Op:
+        """This op for what it reads and for the grid of chunks (z, y, x) it writes: where these change what it does."""
+        return self
 
     def output_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         """The dtype that comes out for one that goes in."""

@@ -70,6 +70,7 @@ class Stage(ChunkedVolume):
     ) -> None:
         super().__init__(cache)
         self.source = source
+        op = op.bind(source, chunk)
         finest = source.levels[0].grid.voxel_size_nm
         self._ops: list[Op] = []
         made: list[Level] = []
@@ -83,6 +84,7 @@ class Stage(ChunkedVolume):
         self.op = op
         self.levels = tuple(made)
         self.kind = op.output_kind or source.kind
+        self.seams = op.seams
         self.warnings = source.warnings
 
     @cached_property
@@ -90,13 +92,21 @@ class Stage(ChunkedVolume):
         grids = [level.describe() for level in self.levels]
         return make_digest([self.source.stage_digest, self.op.identity(), grids])
 
+    def cost(self, level: int) -> int:
+        return int(self.op.dear) + self.source.cost(level)
+
     def keeps(self, level: int) -> bool:
-        return self.op.cache or self._ops[level].block is not None
+        op = self._ops[level]
+        return op.cache or op.block is not None
 
     def compute(self, level: int, box: Box, work: Work) -> Array:
         op = self._ops[level]
-        # An op with a block computes it whole where the data ends inside it.
-        whole = box if op.block is None else Box(box.lo, tuple(b + n for b, n in zip(box.lo, op.block, strict=True)))
+        # An op with a block computes it whole where the data ends inside it, unless it wants it cut there.
+        whole = (
+            box
+            if op.block is None or op.pad == "cut"
+            else Box(box.lo, tuple(b + n for b, n in zip(box.lo, op.block, strict=True)))
+        )
         needed = op.needs(whole)
         if op.pad == "cut":
             needed = needed.intersect(self.source.levels[level].box)
@@ -132,6 +142,7 @@ class Pyramid(ChunkedVolume):
         self.source = source
         self.kind = source.kind
         self.warnings = source.warnings
+        self.seams = source.seams
         finest = source.levels[0]
         size = tuple(chunk or finest.spatial_chunk)
         self._factors: list[tuple[int, ...]] = [(1, 1, 1)]
@@ -157,6 +168,12 @@ class Pyramid(ChunkedVolume):
 
     def keeps(self, level: int) -> bool:
         return level > 0
+
+    def cost(self, level: int) -> int:
+        count = self.source.cost(0)
+        for factor in self._factors[1 : level + 1]:
+            count *= math.prod(factor)
+        return count
 
     def stored(self, level: int) -> StoredArray | None:
         return self.source.stored(0) if level == 0 else None
@@ -240,12 +257,16 @@ class Pipeline(Volume):
         last_stage = stages[-1]
         self.levels = last_stage.levels
         self.kind = last_stage.kind
+        self.seams = last_stage.seams
         self.warnings = last_stage.warnings
         self._last = last_stage
 
     @property
     def stage_digest(self) -> str:
         return self._last.stage_digest
+
+    def cost(self, level: int) -> int:
+        return self._last.cost(level)
 
     def stored(self, level: int) -> StoredArray | None:
         return self._last.stored(level)

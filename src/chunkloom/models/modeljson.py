@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -88,3 +89,9 @@ def read_model_json(path: Path) -> ModelCard:
         source=data.get("source"),
         quality=data.get("quality"),
     )
+
+
+def bundled_models() -> dict[str, Path]:
+    """The models that come with chunkloom: name to folder."""
+    root = Path(str(resources.files("chunkloom.models"))) / "bundled"
+    return {p.name: p for p in sorted(root.iterdir()) if (p / "model.json").is_file()} if root.is_dir() else {}

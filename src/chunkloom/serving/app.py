@@ -11,6 +11,8 @@ import asyncio
 import contextlib
 import json
 import logging
+import threading
+from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -24,7 +26,11 @@ from chunkloom.engine.volume import Volume, make_digest
 from chunkloom.errors import CancelledWorkError, ChunkloomError, FormatError, ParameterError
 from chunkloom.geometry import Box
 from chunkloom.serving import answers
+from chunkloom.serving.access import ApiOptions
 from chunkloom.serving.answers import Answer, Receive, Scope, Send
+from chunkloom.serving.events import Change
+from chunkloom.serving.gate import Gate
+from chunkloom.serving.times import Times
 
 if TYPE_CHECKING:
     from chunkloom.io.source import StoredArray
@@ -99,9 +105,19 @@ class ChunkApp:
     """The ASGI app. Made with `create_app`."""
 
     def __init__(
-        self, volumes: Mapping[str, Volume], *, codec: str | None, scheduler: Scheduler | None, encoded_bytes: int
+        self,
+        volumes: Mapping[str, Volume],
+        *,
+        codec: str | None,
+        scheduler: Scheduler | None,
+        encoded_bytes: int,
+        api: ApiOptions | None = None,
     ) -> None:
         self.volumes: dict[str, Served] = {}
+        self.gate = Gate(self, api or ApiOptions())
+        self.answered: Counter[int] = Counter()
+        self.times = Times()
+        self._changing = threading.Lock()
         self.codec = codec
         self.scheduler = scheduler or Scheduler()
         self.encoded = ByteCache(encoded_bytes)
@@ -117,8 +133,20 @@ class ChunkApp:
                 f"{name!r} cannot be a volume's name: expected one path segment, not @…, and none of "
                 f"{', '.join(sorted(RESERVED))}"
             )
-        self.volumes[name] = Served(name, volume, self.codec)
-        self.encoded.clear()
+        made = Served(name, volume, self.codec)
+        with self._changing:
+            replaced = name in self.volumes
+            self.volumes = {**self.volumes, name: made}
+            self.encoded.clear()
+        self.gate.events.publish(Change("replaced" if replaced else "created", name, made.digest))
+
+    def remove(self, name: str) -> None:
+        """Serve `name` no more. Raises `KeyError` where it is not served."""
+        with self._changing:
+            gone = self.volumes[name]
+            self.volumes = {n: served for n, served in self.volumes.items() if n != name}
+            self.encoded.clear()
+        self.gate.events.publish(Change("deleted", name, gone.digest))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -130,11 +158,15 @@ class ChunkApp:
         # The whole of the hot path: a kept chunk, asked for again.
         kept: Answer | None = self.encoded.get(path)
         if kept is None or scope["method"] != "GET":
+            if self.gate.takes(scope):
+                await self.gate(scope, receive, send)
+                return
             kept = await self._answer(scope, receive)
         elif answers.matches(kept.etag or b"", answers.header(scope, b"if-none-match")):
             kept = answers.not_modified(kept.etag or b"", _cache_control(kept))
         if kept is None:
             return  # the client is gone
+        self.answered[kept.start["status"]] += 1
         await send(kept.start)
         await send({"type": "http.response.body", "body": b""} if scope["method"] == "HEAD" else kept.body)
 
@@ -213,7 +245,7 @@ class ChunkApp:
                 return found
             if found is not None:
                 passed = answers.answer(200, found, OCTETS, etag=etag, cache=cache)
-                self.encoded.put(scope["path"], passed, passed.nbytes)
+                self._keep(scope["path"], passed, served)
                 return passed
 
         def run(work: Work) -> Answer:
@@ -223,13 +255,23 @@ class ChunkApp:
             work.check()
             body = served.format(word).encode(block, level)
             made = answers.answer(200, body, OCTETS, etag=etag, cache=cache)
-            self.encoded.put(scope["path"], made, made.nbytes)
+            self._keep(scope["path"], made, served)
             return made
 
         claim = self.scheduler.claim(
-            (served.digest, word, pinned, key), run, level=key.level, client=scope.get("client")
+            (served.digest, word, pinned, key),
+            self.times.timed(run),
+            level=key.level,
+            cost=served.volume.cost(key.level),
+            client=scope.get("client"),
         )
         return await self._wait(claim, receive, f"{served.name}/{key.level}/{'.'.join(map(str, key.index))}")
+
+    def _keep(self, path: str, made: Answer, served: Served) -> None:
+        with self._changing:
+            # A volume replaced or gone while its chunk was made must not answer the next request.
+            if self.volumes.get(served.name) is served:
+                self.encoded.put(path, made, made.nbytes)
 
     async def _stored(self, stored: StoredArray, key: ChunkKey, chunk: str) -> bytes | Answer | None:
         """The stored bytes of a chunk; a refusal where it is missing or fails; None where it must be computed."""
@@ -315,6 +357,7 @@ def create_app(
     codec: str | None = None,
     scheduler: Scheduler | None = None,
     encoded_bytes: int = ENCODED_BYTES,
+    api: ApiOptions | None = None,
 ) -> ChunkApp:
     """An ASGI app that serves `volumes` by name, as zarr v2 and v3.
 
@@ -329,10 +372,12 @@ def create_app(
         Runs the work; one thread per core when left out.
     encoded_bytes
         At most this much memory for answers kept to be sent again.
+    api
+        What the REST API below `/api` allows. Default: reading only.
 
     Raises
     ------
     ParameterError
         A name that cannot be served, or an unknown codec.
     """
-    return ChunkApp(volumes, codec=codec, scheduler=scheduler, encoded_bytes=encoded_bytes)
+    return ChunkApp(volumes, codec=codec, scheduler=scheduler, encoded_bytes=encoded_bytes, api=api)

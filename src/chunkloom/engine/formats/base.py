@@ -7,6 +7,7 @@ nothing and knows no HTTP.
 from __future__ import annotations
 
 import json
+import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -157,18 +158,50 @@ def padded(block: Array, level: Level) -> Array:
 
 
 def canonical_json(data: Any) -> bytes:
-    """`data` as strict JSON: members in the order given, 2 spaces, a final newline, numbers as ECMAScript prints."""
-    return (json.dumps(_shortest(data), indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
+    """`data` as strict JSON: members in the order given, 2 spaces, a final newline, numbers as ECMAScript prints.
+
+    Raises `ValueError` for a number JSON cannot hold.
+    """
+    return (_json_text(data, "\n") + "\n").encode()
 
 
-def _shortest(data: Any) -> Any:
-    if isinstance(data, float) and data.is_integer() and abs(data) < 2**53:
-        return int(data)
+def _json_text(data: Any, newline: str) -> str:
+    inner = newline + "  "
     if isinstance(data, dict):
-        return {key: _shortest(value) for key, value in data.items()}
+        members = [f"{json.dumps(str(key), ensure_ascii=False)}: {_json_text(v, inner)}" for key, v in data.items()]
+        return "{" + inner + f",{inner}".join(members) + newline + "}" if members else "{}"
     if isinstance(data, list | tuple):
-        return [_shortest(value) for value in data]
-    return data
+        items = [_json_text(value, inner) for value in data]
+        return "[" + inner + f",{inner}".join(items) + newline + "]" if items else "[]"
+    if isinstance(data, float):
+        return ecmascript_number(data)
+    return json.dumps(data, ensure_ascii=False)
+
+
+def ecmascript_number(value: float) -> str:
+    """A finite number as ECMAScript's Number::toString gives it (ECMA-262, 6.1.6.1.20)."""
+    if not math.isfinite(value):
+        raise ValueError(f"JSON has no number {value}")
+    if value == 0:
+        return "0"
+    sign = "-" if value < 0 else ""
+    # Both languages give the shortest digits that read back as the number; they differ in how they are set.
+    mantissa, _, exponent = repr(abs(value)).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    fraction = "" if fraction == "0" else fraction
+    point = len(whole) + int(exponent or 0)
+    digits = (whole + fraction).lstrip("0")
+    point -= len(whole + fraction) - len(digits)
+    digits = digits.rstrip("0")
+    n, k = point, len(digits)
+    if k <= n <= 21:
+        return sign + digits + "0" * (n - k)
+    if 0 < n <= 21:
+        return f"{sign}{digits[:n]}.{digits[n:]}"
+    if -6 < n <= 0:
+        return f"{sign}0.{'0' * -n}{digits}"
+    power = f"e{'+' if n > 0 else '-'}{abs(n - 1)}"
+    return sign + digits[0] + (f".{digits[1:]}" if k > 1 else "") + power
 
 
 def ome_multiscales(volume: Volume, name: str, paths: list[str], version: str) -> list[dict[str, Any]]:

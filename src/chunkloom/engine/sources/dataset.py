@@ -11,6 +11,7 @@ import numpy as np
 from chunkloom.engine.chunked import ChunkedVolume
 from chunkloom.engine.sources.array import kind_of
 from chunkloom.engine.volume import Array, Kind, Level, Volume, make_digest
+from chunkloom.errors import ParameterError
 from chunkloom.geometry import Box
 
 if TYPE_CHECKING:
@@ -95,6 +96,8 @@ def open_volume(
         from chunkloom.engine.sources.synthetic import open_synthetic
 
         volume: Volume = open_synthetic(text)
+        if select:
+            raise ParameterError(f"{text} has axes z, y, x alone: there is no {', '.join(select)} to select on")
     else:
         from chunkloom.io.source import open_levels
 

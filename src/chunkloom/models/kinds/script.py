@@ -86,10 +86,15 @@ def run_script(path: Path) -> dict[str, Any]:
     try:
         exec(compile(source, str(path), "exec"), names)
     except ImportError as error:
+        if error.name in ("torch", "safetensors"):
+            raise MissingExtraError(
+                f"{path} needs PyTorch, which is not installed: {sys.executable} -m pip install 'chunkloom[torch]'"
+            ) from error
         raise ModelError(f"{path}: cannot import {error.name or error}: {error}") from error
     except Exception as error:
         line = _line_of(error, path)
-        raise ModelError(f"{path}{line}: {type(error).__name__}: {error}") from error
+        reason = error.msg if isinstance(error, SyntaxError) else error
+        raise ModelError(f"{path}{line}: {type(error).__name__}: {reason}") from error
     finally:
         sys.path.remove(str(path.resolve().parent))
     return names
