@@ -22,9 +22,10 @@ MITOCHONDRION = np.float32(88)
 MITOCHONDRION_REACH = 16.0  # The longest half axis, finest voxels.
 _MEMBRANE_WIDTH = 3.1  # From the middle to where it is gone, finest voxels.
 _VESICLES = np.array([[a, b, c] for a in (-1, 0, 1) for b in (-1, 0, 1) for c in (-1, 0, 1)], np.float32) * 7
-# Voxels along an edge of a block, by level: as many finest voxels as keeps few cells in one.
+# Voxels along an edge of a block, by level: the larger, the fewer blocks there are but the more cells meet in one.
 _EDGES = {0: 8, 1: 4, 2: 4, 3: 2}
 SHARP_LEVELS = len(_EDGES)
+"""Levels whose voxels are small enough for blocks of them to hold few cells."""
 
 
 def cells_close(key: int, level: int, box: Box, check: Callable[[], None]) -> Array:
@@ -50,6 +51,7 @@ def _in_blocks(level: int, box: Box) -> Box:
 
 
 def to_uint8(grey: Array) -> Array:
+    """Rounded to the nearest (half to even), and clipped."""
     return np.asarray(np.clip(np.rint(grey), 0, 255).astype(np.uint8))
 
 
@@ -84,6 +86,7 @@ def cytoplasm(seeds: Seeds, owner: Array, other: Array, distance: Array, size: i
 
 
 def add_membranes(grey: Array, seeds: Seeds, owner: Array, other: Array, distance: Array, size: int) -> None:
+    """Darken `grey` where a face between cells is near."""
     wide = membrane_width(size)
     # Each contact of two cells is thicker or thinner.
     pair = (seeds.words[owner] ^ seeds.words[other]) >> 8
@@ -102,7 +105,7 @@ def cell_greys(seeds: Seeds) -> Array:
     spread = unit(draw) + unit(mix(draw)) - 1
     # One cell in eight is a dark one.
     dark = (draw & 0xFF) < 32
-    return np.asarray(np.where(dark, np.float32(138), np.float32(198)) + spread * np.float32(34))
+    return np.asarray(np.where(dark, np.float32(134), np.float32(194)) + spread * np.float32(34))
 
 
 def _ramp(t: Array) -> Array:
@@ -155,7 +158,7 @@ def _add_mitochondria(grey: Array, cells: Cells, size: int) -> None:
         square = v[0] * v[0] + v[1] * v[1] + v[2] * v[2]
         round_ = 1 / (short[f] * short[f])
         scaled = (square - along) * round_ + along / (long[f] * long[f])
-        # Inside it is less than 0; about the distance from its surface, and 3 voxels short of the cell's membrane.
+        # Inside it is less than 0; about the distance from its surface, and kept off the cell's membrane.
         outside = (np.sqrt(scaled) - 1) * short[f]
         outside = np.maximum(outside, np.float32(2.8) - cells.distance[:, b])
         inside = _ramp(np.float32(0.5) - outside / (soft * 2))
@@ -257,7 +260,7 @@ def texture(key: int, level: int, box: Box) -> Array:
     """Slow shading, blotches of the cytoplasm and grain, float32."""
     size = 1 << level
     at = centres(box, size)
-    out = _noise(subkey(key, 20), ((160, 7.0), (720, 8.0)), at, size)
+    out = _noise(subkey(key, 20), ((160, 10.0), (720, 8.0)), at, size)
     blotches = _noise(subkey(key, 21), ((3, 15.0), (5, 11.5)), at, size)
     out += blotches
     if size <= 2:
@@ -269,7 +272,7 @@ def texture(key: int, level: int, box: Box) -> Array:
         out -= np.float32(1.6)  # Their mean.
     deviation = 9.5 / 2 ** (1.5 * level)
     if level == 1:
-        deviation += 2
+        deviation += 2  # What is left of the blotches too fine for it.
     words = words_on(subkey(key, 100 + level), box.lo, box.hi)
     grain = (words & 0xFFFF).astype(np.float32) + (words >> 16).astype(np.float32)
     grain -= np.float32(65535)

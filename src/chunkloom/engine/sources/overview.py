@@ -1,8 +1,8 @@
-"""Synthetic tissue from afar: grey levels of voxels as large as its cells and larger.
+"""Synthetic tissue from afar: grey levels of voxels nearly as large as its cells, and larger.
 
-A voxel is the mean over many faces and parts of cells here, so cells are not traced: each seed adds the mean grey of
-its part of the tissue to the voxels about it. From voxels a good deal larger than cells on, the mean over all cells is
-all that is left of them. Sums are of whole numbers, and so the same in any order.
+While voxels are smaller than cells, the cell of each is traced and its faces are smeared over the voxel. In voxels as
+large as cells, each seed adds what its part of the tissue is off the mean to the voxels about it; the sums are of
+whole numbers, and so the same in any order. In larger ones the mean over all cells is all that is left of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from chunkloom.engine.sources.tissue import Traced, trace_cells
 from chunkloom.engine.volume import Array
 from chunkloom.geometry import Box
 
-MEAN = 156.0
+MEAN = 153.0
 """Grey of the mean over many cells."""
 
 _COVERED = 0.29  # The part of a seed's tissue that is membrane, with no neighbour in its own cell.
