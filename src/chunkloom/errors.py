@@ -28,6 +28,12 @@ class ChunkReadError(ChunkloomError, OSError):
     __str__ = Exception.__str__
 
 
+class AccessError(ChunkloomError, PermissionError):
+    """A place refuses to be read (403, or the rights of a file)."""
+
+    __str__ = Exception.__str__
+
+
 class ParameterError(ChunkloomError, ValueError):
     """A name, parameter or option that does not exist or does not fit."""
 

@@ -1,0 +1,5 @@
+"""`python -m chunkloom` is `chunkloom`."""
+
+from chunkloom.cli import main
+
+main()

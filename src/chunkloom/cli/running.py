@@ -1,0 +1,138 @@
+"""What `serve`, `infer` and `demo` do alike: make the volumes, start the servers, say where, and end cleanly."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from chunkloom.models.kinds import ModelConfig
+    from chunkloom.serving.run import VolumeServer
+    from chunkloom.serving.volumes import Served
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """The values of `options.server_options`."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    ready_file: str | None = None
+    codec: str = "zstd"
+    chunk: tuple[int, ...] | None = None
+    select: dict[str, int] | None = None
+    cache_decoded: int | None = None
+    cache_encoded: int | None = None
+    log_level: str = "warning"
+
+
+class Interrupted(BaseException):
+    """A signal asked the process to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def say(text: str) -> None:
+    """A line for the person, on stderr: stdout is for what other programs read."""
+    print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def ending_cleanly() -> Iterator[None]:
+    """SIGINT, SIGTERM and SIGHUP unwind the block, so that everything it started is stopped; exit 128 + n."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise Interrupted(number)
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    except Interrupted as ended:
+        sys.exit(128 + ended.number)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def serving(
+    source: str,
+    options: ServerOptions,
+    *,
+    ops: Sequence[str] = (),
+    model: ModelConfig | None = None,
+    name: str | None = None,
+    with_raw: bool = False,
+) -> Iterator[tuple[Served, VolumeServer]]:
+    """The volumes of a command line, served while the block runs."""
+    from chunkloom.engine import pipeline
+    from chunkloom.engine.cache import ChunkCache
+    from chunkloom.engine.op import parse_op
+    from chunkloom.logging_setup import configure_logging
+    from chunkloom.serving.app import ENCODED_BYTES, create_app
+    from chunkloom.serving.run import VolumeServer
+    from chunkloom.serving.volumes import volumes_to_serve
+
+    configure_logging(options.log_level)
+    if options.cache_decoded is not None:
+        pipeline.use_process_cache(ChunkCache(options.cache_decoded))
+    parsed = [parse_op(text) for text in ops]
+    served = volumes_to_serve(
+        source, ops=parsed, model=model, name=name, with_raw=with_raw, select=options.select, chunk=options.chunk
+    )
+    app = create_app(
+        served.volumes,
+        codec=options.codec,
+        encoded_bytes=ENCODED_BYTES if options.cache_encoded is None else options.cache_encoded,
+    )
+    for note in served.notes:
+        say(f"note: {note}")
+    with VolumeServer(app, host=options.host, port=options.port) as server:
+        yield served, server
+
+
+def ready(server: VolumeServer, viewer: str | None = None) -> dict[str, Any]:
+    """What the ready file says."""
+    import os
+
+    data: dict[str, Any] = {"url": server.url, "host": server.host, "port": server.port, "pid": os.getpid()}
+    job = os.environ.get("LSB_JOBID") or os.environ.get("SLURM_JOB_ID")
+    if job:
+        data["job_id"] = job
+    data["volumes"] = server.volumes()
+    if viewer:
+        data["viewer"] = viewer
+    return data
+
+
+@contextmanager
+def ready_file(path: str | None, data: dict[str, Any]) -> Iterator[None]:
+    """The ready file, there while the block runs."""
+    from chunkloom.errors import ParameterError
+    from chunkloom.jobs.ready import remove_ready_file, write_ready_file
+
+    if path is None:
+        yield
+        return
+    try:
+        write_ready_file(path, data)
+    except OSError as error:
+        raise ParameterError(f"--ready-file {path}: cannot be written: {error.strerror}") from error
+    try:
+        yield
+    finally:
+        remove_ready_file(path)
+
+
+def wait_for_signal() -> None:
+    """Until a signal comes."""
+    threading.Event().wait()

@@ -1,0 +1,74 @@
+"""`chunkloom serve`: a volume, ops over it or a model's prediction, over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from chunkloom.cli.options import server_options
+
+
+@click.command()
+@click.argument("source", required=False)
+@click.option("-d", "--data", "--data-path", "data", metavar="SOURCE", help="The same as SOURCE.")
+@click.option(
+    "--op",
+    "ops",
+    multiple=True,
+    metavar="OP",
+    help="An op over the source (over the prediction, with --model), such as threshold:low=120. Again for more.",
+)
+@click.option(
+    "--model",
+    metavar="MODEL",
+    help="A model to run: a .onnx or .py file, a folder with a model.json, a JSON entry, or a bundled model's name.",
+)
+@click.option("--raw", is_flag=True, help="With --op: serve the source too, as raw. (With --model it always is.)")
+@click.option("--name", help="What the result is called.")
+@server_options
+def serve(
+    source: str | None,
+    data: str | None,
+    ops: tuple[str, ...],
+    model: str | None,
+    raw: bool,
+    name: str | None,
+    **kw: Any,
+) -> None:
+    """Serve a volume, ops over it, or a model's prediction, as zarr v2 and v3.
+
+    SOURCE is a folder or URL, or synthetic://em. Each volume is at URL/NAME/zarr2 and URL/NAME/zarr3.
+
+    \b
+    chunkloom serve cell.zarr/em --op threshold:low=120
+    chunkloom serve cell.zarr/em --model fibsem-membrane
+    """
+    from chunkloom.cli import running
+
+    options = running.ServerOptions(**kw)
+    path = one_source(source, data)
+    with running.ending_cleanly():
+        chosen = None
+        if model is not None:
+            from chunkloom.models.registry import parse_model
+
+            chosen = parse_model(model)
+        with (
+            running.serving(path, options, ops=ops, model=chosen, name=name, with_raw=raw) as (_, server),
+            running.ready_file(options.ready_file, running.ready(server)),
+        ):
+            for volume in server.volumes():
+                running.say(f"{volume['name']}: {volume['urls']['zarr2']}")
+            running.say("Serving until Ctrl-C.")
+            running.wait_for_signal()
+
+
+def one_source(source: str | None, data: str | None) -> str:
+    """The source, from the argument or from -d."""
+    if source and data and source != data:
+        raise click.UsageError(f"two sources, {source} and -d {data}: give one")
+    found = source or data
+    if not found:
+        raise click.UsageError("no source: give the path or URL of a volume, or synthetic://em")
+    return found

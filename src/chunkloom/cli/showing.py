@@ -1,0 +1,72 @@
+"""Looking: servers and a Neuroglancer link until Ctrl-C, or one chunk of each volume and a table."""
+
+from __future__ import annotations
+
+import time
+import urllib.request
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from chunkloom.cli import running
+from chunkloom.errors import ServerError
+
+if TYPE_CHECKING:
+    from chunkloom.models.kinds import ModelConfig
+    from chunkloom.serving.run import VolumeServer
+
+
+def look(source: str, model: ModelConfig, options: running.ServerOptions, *, once: bool, open_browser: bool) -> None:
+    """Show the raw data and the model's prediction in Neuroglancer, until a signal or, with `once`, one chunk each."""
+    began = time.perf_counter()
+    with running.serving(source, options, model=model) as (served, server):
+        from chunkloom.viewer.bootstrap import viewer_link
+        from chunkloom.viewer.scene import scene
+
+        link = viewer_link(scene(served.volumes, server.url, raw=served.raw), host=options.host)
+        with running.ready_file(options.ready_file, running.ready(server, link)):
+            click.echo(link)
+            if once:
+                click.echo(table([fetch(server, name, began) for name in served.volumes]))
+                return
+            if open_browser:
+                import webbrowser
+
+                webbrowser.open(link)
+            running.say("Serving until Ctrl-C.")
+            running.wait_for_signal()
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """One chunk, fetched over HTTP."""
+
+    name: str
+    since_start_s: float
+    took_ms: float
+    nbytes: int
+
+
+def fetch(server: VolumeServer, name: str, began: float) -> Fetched:
+    """The middle chunk of a served volume's finest level."""
+    level = server.app.volumes[name].volume.levels[0]
+    index = "/".join(["0"] * len(level.channels) + [str(n // 2) for n in level.chunk_grid])
+    url = f"{server.url}/{name}/zarr2/s0/{index}"
+    sent = time.perf_counter()
+    try:
+        with urllib.request.urlopen(url, timeout=120) as answer:
+            body = answer.read()
+    except OSError as error:
+        raise ServerError(f"{url}: {error}") from error
+    done = time.perf_counter()
+    return Fetched(name, done - began, (done - sent) * 1000, len(body))
+
+
+def table(rows: list[Fetched]) -> str:
+    """The fetched chunks as text."""
+    width = max(len("volume"), *(len(row.name) for row in rows))
+    lines = [f"{'volume':<{width}}  {'after start (s)':>15}  {'chunk (ms)':>10}  {'bytes':>9}"]
+    for row in rows:
+        lines.append(f"{row.name:<{width}}  {row.since_start_s:>15.2f}  {row.took_ms:>10.0f}  {row.nbytes:>9}")
+    return "\n".join(lines)

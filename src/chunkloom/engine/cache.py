@@ -1,0 +1,131 @@
+"""Caches bounded by bytes: decoded chunks per stage, with one computation per chunk however many ask.
+
+Cached arrays are read-only. Knows nothing of what it keeps but its size.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+
+from chunkloom.engine.volume import Array, free_memory
+from chunkloom.errors import CancelledWorkError
+
+
+class ByteCache:
+    """A least-recently-used cache of at most `limit` bytes. Safe to use from threads."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+        self.hits = self.misses = 0
+        self._held: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable) -> Any | None:
+        with self._lock:
+            found = self._held.get(key)
+            if found is None:
+                self.misses += 1
+                return None
+            self._held.move_to_end(key)
+            self.hits += 1
+            return found[0]
+
+    def put(self, key: Hashable, value: Any, nbytes: int) -> None:
+        """Keep `value`; what was used longest ago goes. A value larger than the limit is not kept."""
+        with self._lock:
+            old = self._held.pop(key, None)
+            if old is not None:
+                self.used -= old[1]
+            if nbytes > self.limit:
+                return
+            self._held[key] = (value, nbytes)
+            self.used += nbytes
+            while self.used > self.limit:
+                _, (_, size) = self._held.popitem(last=False)
+                self.used -= size
+
+    def clear(self) -> None:
+        with self._lock:
+            self._held.clear()
+            self.used = 0
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+
+class _Flight:
+    """One computation under way, and those who wait for it."""
+
+    __slots__ = ("failure", "finished", "value")
+
+    def __init__(self) -> None:
+        self.finished = threading.Event()
+        self.value: Array | None = None
+        self.failure: BaseException | None = None
+
+
+class ChunkCache:
+    """Decoded chunks: found, or computed once for all threads that ask at the same time.
+
+    A failure is shared by those who wait when it happens; the next to ask computes again. When the one computing
+    gives up because its own client left, another of those waiting computes.
+    """
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.kept = ByteCache(default_limit() if limit is None else limit)
+        self._flights: dict[Hashable, _Flight] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, compute: Callable[[], Array]) -> Array:
+        """The read-only array kept under `key`, else `compute()`, kept if it fits."""
+        while True:
+            held = self.kept.get(key)
+            if held is not None:
+                return held  # type: ignore[no-any-return]
+            with self._lock:
+                flight = self._flights.get(key)
+                leads = flight is None
+                if flight is None:
+                    flight = self._flights[key] = _Flight()
+            if leads:
+                return self._lead(key, flight, compute)
+            flight.finished.wait()
+            if isinstance(flight.failure, CancelledWorkError):
+                continue
+            if flight.failure is not None:
+                raise flight.failure
+            assert flight.value is not None
+            return flight.value
+
+    def _lead(self, key: Hashable, flight: _Flight, compute: Callable[[], Array]) -> Array:
+        try:
+            array = compute()
+            if array.flags.writeable:
+                array.setflags(write=False)
+            flight.value = array
+            self.kept.put(key, array, array.nbytes)
+            return array
+        except BaseException as failure:
+            flight.failure = failure
+            raise
+        finally:
+            with self._lock:
+                del self._flights[key]
+            flight.finished.set()
+
+
+def default_limit() -> int:
+    """A quarter of free memory, up to 4 GiB."""
+    free = free_memory()
+    return min(4 << 30, (free or 4 << 30) // 4)
+
+
+def own(array: Array) -> Array:
+    """`array` as one that holds its own memory, so that keeping it does not keep a larger one alive."""
+    return array if array.base is None else np.ascontiguousarray(array).copy()

@@ -1,0 +1,193 @@
+"""What a served format must do: name the files of a volume, and encode its chunks.
+
+A format is a pure translation: it takes a `Volume`'s levels and an array and gives bytes. It reads no data, keeps
+nothing and knows no HTTP.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from chunkloom.engine.volume import Array, Level, Volume
+from chunkloom.errors import FormatError, ParameterError, nearest
+from chunkloom.geometry import Box
+
+Metadata = dict[str, bytes]
+CODECS = ("none", "zstd", "blosc", "gzip")
+
+
+def codec_names() -> tuple[str, ...]:
+    """The codec words of every command and option."""
+    return CODECS
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkKey:
+    """Which chunk a path names: level number (0 finest), chunk index z, y, x, and how many axes the path had."""
+
+    level: int
+    index: tuple[int, int, int]
+    ndim: int
+
+
+class Format(ABC):
+    """One served format with one codec.
+
+    Attributes
+    ----------
+    name
+        The format word: "zarr2", "zarr3", …
+    codec
+        The codec word: "none", "zstd", "blosc" or "gzip".
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, codec: str = "zstd") -> None:
+        if codec not in CODECS:
+            raise ParameterError(f"unknown codec {codec!r}: {nearest(codec, CODECS)}")
+        self.codec = codec
+
+    @abstractmethod
+    def metadata(self, volume: Volume, name: str) -> Metadata:
+        """Every metadata file of a volume called `name`: path below the volume's address, and its bytes."""
+
+    @abstractmethod
+    def parse_key(self, path: str, volume: Volume) -> ChunkKey | None:
+        """The chunk of `volume` that `path` (below its address) names; None when it names none.
+
+        The level or the index may lie past what there is.
+        """
+
+    @abstractmethod
+    def encode(self, block: Array, level: Level) -> bytes:
+        """A chunk's bytes. `block` is the chunk cut where the level ends, channel axes whole and first."""
+
+
+_PLAIN = re.compile(r"0|[1-9][0-9]{0,15}")
+_LEVEL = re.compile(r"s(0|[1-9][0-9]{0,2})")
+
+
+def parse_level(word: str) -> int | None:
+    """The level number of "s0", "s1", …; None for anything else."""
+    match = _LEVEL.fullmatch(word)
+    return int(match[1]) if match else None
+
+
+def parse_index(words: list[str]) -> tuple[int, int, int] | None:
+    """A chunk index of canonical decimal numbers. Channel axes come first and hold one chunk each, number 0."""
+    if len(words) < 3 or not all(_PLAIN.fullmatch(word) for word in words):
+        return None
+    numbers = [int(word) for word in words]
+    if any(numbers[:-3]):
+        return None
+    z, y, x = numbers[-3:]
+    return (z, y, x)
+
+
+def needs_cast(volume: Volume, dtypes: Sequence[str], format_name: str) -> None:
+    """Refuse a dtype that a format does not have, with the cast to add."""
+    found = volume.levels[0].dtype
+    if found.name in dtypes:
+        return
+    nearest_one = {"b": "uint8", "f": "float32", "i": "int32", "u": "uint32"}.get(found.kind, "uint8")
+    raise FormatError(
+        f"{format_name} has no {found.name} (it has {', '.join(dtypes)}): add a cast, --op cast:dtype={nearest_one}, "
+        "or read it as zarr"
+    )
+
+
+def padded(block: Array, level: Level) -> Array:
+    """`block` at the level's full chunk shape, 0 past where the data ends. C order."""
+    if block.shape == level.chunk_shape:
+        return np.ascontiguousarray(block)
+    out = np.zeros(level.chunk_shape, block.dtype)
+    out[Box.of_shape(block.shape[-3:]).index()] = block
+    return out
+
+
+def canonical_json(data: Any) -> bytes:
+    """`data` as strict JSON: members in the order given, 2 spaces, a final newline, numbers as ECMAScript prints."""
+    return (json.dumps(_shortest(data), indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
+
+
+def _shortest(data: Any) -> Any:
+    if isinstance(data, float) and data.is_integer() and abs(data) < 2**53:
+        return int(data)
+    if isinstance(data, dict):
+        return {key: _shortest(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_shortest(value) for value in data]
+    return data
+
+
+def ome_multiscales(volume: Volume, name: str, paths: list[str], version: str) -> list[dict[str, Any]]:
+    """The OME-NGFF `multiscales` of a volume, with nm and the centre of voxel 0 as translation."""
+    from chunkloom.io.ome import ome_translation
+
+    finest = volume.levels[0]
+    extra = len(finest.channels)
+    axes: list[dict[str, Any]] = [{"name": axis, "type": "channel"} for axis in finest.axes[:-3]]
+    axes += [{"name": axis, "type": "space", "unit": "nanometer"} for axis in finest.axes[-3:]]
+    datasets = []
+    for path, level in zip(paths, volume.levels, strict=True):
+        scale = [1.0] * extra + list(level.grid.voxel_size_nm)
+        centre = ome_translation(level.grid.corner_nm, level.grid.voxel_size_nm)
+        datasets.append(
+            {
+                "path": path,
+                "coordinateTransformations": [
+                    {"type": "scale", "scale": scale},
+                    {"type": "translation", "translation": [0.0] * extra + list(centre)},
+                ],
+            }
+        )
+    head = {"version": version} if version == "0.4" else {}
+    policy = getattr(volume, "coarse", None)
+    note = {"metadata": {"coarse_levels": policy}} if policy else {}
+    return [{**head, "name": name, "axes": axes, "datasets": datasets, **note}]
+
+
+def compress(codec: str, data: bytes | memoryview, itemsize: int) -> bytes:
+    """`data` through the codec, at the fixed settings the metadata states."""
+    if codec == "none":
+        return bytes(data)
+    import numcodecs
+
+    if codec == "zstd":
+        from numcodecs import zstd
+
+        return bytes(zstd.compress(data, 1))
+    if codec == "gzip":
+        import zlib
+
+        # A gzip member with no time and no name: the same bytes every time.
+        made = zlib.compressobj(1, zlib.DEFLATED, 31)
+        return made.compress(data) + made.flush()
+    return bytes(numcodecs.Blosc("zstd", clevel=1, shuffle=1).encode(np.frombuffer(data, f"V{itemsize}")))
+
+
+def served_format(word: str, codec: str = "zstd") -> Format:
+    """The format for its word ("zarr" is zarr2), with a codec."""
+    from chunkloom.engine.formats.n5 import N5
+    from chunkloom.engine.formats.precomputed import Precomputed
+    from chunkloom.engine.formats.zarr2 import Zarr2
+    from chunkloom.engine.formats.zarr3 import Zarr3
+
+    known: dict[str, type[Format]] = {
+        "zarr": Zarr2,
+        "zarr2": Zarr2,
+        "zarr3": Zarr3,
+        "n5": N5,
+        "precomputed": Precomputed,
+    }
+    if word not in known:
+        raise ParameterError(f"unknown format {word!r}: {nearest(word, list(known))}")
+    return known[word](codec)

@@ -1,0 +1,204 @@
+"""`Op`: one step of a computation over a volume.
+
+An op is a frozen dataclass: its fields are its parameters, and everything that lists ops (command line, REST, forms,
+docs) reads them from there. An op computes with `chunkloom.kernels`; the engine reads what it needs, pads it, crops
+what comes back and keeps it. Knows nothing of caches, servers or where the data comes from.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from chunkloom.engine.volume import Array, Kind, Level
+from chunkloom.errors import ParameterError, nearest
+from chunkloom.geometry import Box
+
+if TYPE_CHECKING:
+    from chunkloom.engine.demand import Work
+
+CoarsePolicy = Literal["op", "downsample"]
+NO_HALO = (0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Op:
+    """One step of a computation over a volume.
+
+    A subclass overrides `apply`, and what else differs from a voxel-by-voxel op that keeps the dtype. The defaults
+    of the class attributes below suit such an op.
+
+    Attributes
+    ----------
+    cache
+        Whether the engine keeps this op's output chunks (worth it where they are dear and asked for again).
+    pad
+        What lies outside the data, for an op with a halo: "edge" repeats the border voxel, "constant" is 0, and with
+        "cut" the block ends where the data does.
+    coarse
+        What a coarser level is: "op" applies the op to the source's coarser level; "downsample" reduces the op's own
+        fine output.
+    output_kind
+        "image", "labels" or "mask" where the op decides it; None keeps the source's.
+    """
+
+    name: ClassVar[str] = ""
+    cache: ClassVar[bool] = False
+    pad: ClassVar[Literal["edge", "constant", "cut"]] = "edge"
+    coarse: ClassVar[CoarsePolicy] = "op"
+    output_kind: ClassVar[Kind | None] = None
+
+    @property
+    def halo(self) -> tuple[int, int, int]:
+        """Voxels of context (z, y, x) read on each side of what is asked for."""
+        return NO_HALO
+
+    @property
+    def block(self) -> tuple[int, int, int] | None:
+        """The one output shape (z, y, x) the op can compute, on a grid from voxel 0; None when any box will do."""
+        return None
+
+    def output_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        """The dtype that comes out for one that goes in."""
+        return dtype
+
+    def output_level(self, level: Level) -> Level:
+        """The level that comes out for one that goes in. Raises `ParameterError` for one it cannot take."""
+        return dataclasses.replace(level, dtype=self.output_dtype(level.dtype))
+
+    def at_level(self, factor: Sequence[float]) -> Op:
+        """This op for a level whose voxels are `factor` (z, y, x) times the finest level's: sizes scale."""
+        return self
+
+    def needs(self, box: Box) -> Box:
+        """The input voxels read to compute `box` (may reach outside the data)."""
+        return box.grow(self.halo)
+
+    def apply(self, block: Array) -> Array:
+        """Compute a block.
+
+        Parameters
+        ----------
+        block
+            Channel axes, then z, y, x with the halo on both sides. May be read-only; never written into.
+
+        Returns
+        -------
+        numpy.ndarray
+            Of `output_dtype`; with the halo still on (the engine crops it) or already without it.
+        """
+        raise NotImplementedError
+
+    def apply_at(self, block: Array, box: Box, level: int) -> Array:
+        """As `apply`, for an op whose output depends on where it is. `box` is what comes out, in voxels of `level`."""
+        return self.apply(block)
+
+    def run(self, block: Array, box: Box, level: int, work: Work) -> Array:
+        """As `apply_at`, for an op that waits for something and must be able to give up meanwhile."""
+        return self.apply_at(block, box, level)
+
+    def identity(self) -> dict[str, Any]:
+        """The op as JSON data that changes whenever its output can: part of the stage's digest."""
+        return {"op": self.name or type(self).__name__, **self.parameters()}
+
+    def parameters(self) -> dict[str, Any]:
+        """The fields as plain JSON data."""
+        return {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, tuple | list):
+        return [_plain(v) for v in value]
+    return value
+
+
+def known_ops() -> dict[str, type[Op]]:
+    """Every op that has a name, by its name."""
+    import chunkloom.engine.ops  # noqa: F401  (registers the built-in ones)
+
+    found: dict[str, type[Op]] = {}
+    waiting = list(Op.__subclasses__())
+    while waiting:
+        cls = waiting.pop()
+        waiting.extend(cls.__subclasses__())
+        if cls.name:
+            found[cls.name] = cls
+    return dict(sorted(found.items()))
+
+
+def make_op(name: str, parameters: dict[str, Any]) -> Op:
+    """The op called `name` with `parameters`, unknown names refused with the nearest known one."""
+    ops = known_ops()
+    if name not in ops:
+        raise ParameterError(f"unknown op {name!r}: {nearest(name, list(ops))}")
+    cls = ops[name]
+    fields = [f.name for f in dataclasses.fields(cls)]
+    for given in parameters:
+        if given not in fields:
+            hint = nearest(given, fields) if fields else "it takes none"
+            raise ParameterError(f"op {name!r} has no parameter {given!r}: {hint}")
+    missing = [
+        f.name
+        for f in dataclasses.fields(cls)
+        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING and f.name not in parameters
+    ]
+    if missing:
+        raise ParameterError(f"op {name!r} needs {', '.join(missing)}, for example {name}:{missing[0]}=1")
+    try:
+        return cls(**parameters)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"op {name!r}: {error}") from error
+
+
+_CALL = re.compile(r"^\s*(?P<name>[A-Za-z_]\w*)\s*(?:\((?P<inner>.*)\)|:(?P<rest>.*))?\s*$", re.DOTALL)
+
+
+def parse_op(text: str) -> Op:
+    """An op as typed on the command line.
+
+    ``gaussian``, ``gaussian:sigma=1.5`` (several: ``clip:low=0,high=1``; a list: ``sigma=[1,2,2]``),
+    ``gaussian(sigma=1.5)``, or JSON: ``{"op": "gaussian", "sigma": 1.5}``.
+    """
+    import json
+
+    if text.lstrip().startswith("{"):
+        try:
+            data = json.loads(text)
+            name = data.pop("op")
+        except (ValueError, KeyError) as error:
+            raise ParameterError(f'op {text!r} is not JSON with a member "op": {error}') from error
+        return make_op(str(name), data)
+    match = _CALL.match(text)
+    if match is None:
+        raise ParameterError(f"op {text!r} is not understood: expected NAME or NAME:parameter=value,parameter=value")
+    inner = match["inner"] if match["inner"] is not None else match["rest"] or ""
+    parameters: dict[str, Any] = {}
+    for part in _split(inner):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise ParameterError(f"op {text!r}: {part!r} is not parameter=value")
+        parameters[key.strip()] = _value(value.strip())
+    return make_op(match["name"], parameters)
+
+
+def _split(text: str) -> list[str]:
+    """`text` cut at commas outside brackets and quotes."""
+    parts = re.findall(r"(?:\[[^\]]*\]|\([^)]*\)|\"[^\"]*\"|'[^']*'|[^,])+", text)
+    return [part for part in parts if part.strip()]
+
+
+def _value(text: str) -> Any:
+    import json
+
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = {"true": True, "false": False, "none": None}.get(text.lower(), text.strip("\"'"))
+    return tuple(value) if isinstance(value, list) else value

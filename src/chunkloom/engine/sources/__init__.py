@@ -1,0 +1,7 @@
+"""Where volumes come from: stored datasets, arrays, and made-up ones."""
+
+from chunkloom.engine.sources.array import array_volume
+from chunkloom.engine.sources.dataset import open_volume
+from chunkloom.engine.sources.level import LevelView
+
+__all__ = ["LevelView", "array_volume", "open_volume"]

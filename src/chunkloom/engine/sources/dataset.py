@@ -1,0 +1,96 @@
+"""Stored datasets as volumes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from chunkloom.engine.sources.array import kind_of
+from chunkloom.engine.volume import Array, Kind, Level, Volume, make_digest
+from chunkloom.geometry import Box
+
+if TYPE_CHECKING:
+    from chunkloom.engine.demand import Work
+    from chunkloom.io.source import OpenedPyramid
+
+
+class DatasetVolume(Volume):
+    """A stored pyramid. Made with `open_volume`."""
+
+    def __init__(self, opened: OpenedPyramid, kind: Kind | None = None, voxel_size_nm: Sequence[float] | None = None):
+        self.opened = opened
+        self.arrays = opened.levels
+        self.levels = tuple(
+            Level(
+                shape=array.meta.shape,
+                dtype=np.dtype(array.meta.dtype),
+                chunk_shape=(*array.meta.shape[:-3], *array.meta.chunk_shape[-3:]),
+                axes=array.meta.axes,
+                grid=array.meta.grid,
+            )
+            for array in opened.levels
+        )
+        self.kind = kind or kind_of(self.levels[0].dtype)
+        self.warnings = opened.warnings
+        self._digest = make_digest([array.identity() for array in opened.levels])
+
+    @property
+    def stage_digest(self) -> str:
+        return self._digest
+
+    def read_box(self, level: int, box: Box, work: Work) -> Array:
+        work.check()
+        return self.arrays[level].read(box)
+
+
+def open_volume(
+    path: str | os.PathLike[str],
+    *,
+    voxel_size_nm: Sequence[float] | float | None = None,
+    match: Literal["floor", "exact", "nearest"] = "floor",
+    select: Mapping[str, int] | None = None,
+    kind: Kind | None = None,
+    dimension_separator: Literal[".", "/"] | None = None,
+) -> Volume:
+    """Open a stored dataset (or a `synthetic://` one) as a volume.
+
+    Parameters
+    ----------
+    path
+        A folder or URL: a group with a pyramid, or one array.
+    voxel_size_nm
+        Begin at the level for this voxel size (z, y, x, or one number) instead of the finest.
+    match
+        Which level that is: "floor" the coarsest no coarser on any axis, "exact", or "nearest".
+    select
+        A position on each axis that is not wanted whole, such as ``{"c": 1, "t": 0}``.
+    kind
+        "image", "labels" or "mask"; by the dtype when left out.
+    dimension_separator
+        Of zarr v2 chunk keys, where the metadata does not say.
+
+    Raises
+    ------
+    VolumeNotFoundError
+        Nothing there, or no volume.
+    FormatError
+        Metadata that breaks its format's rules.
+    """
+    text = os.fspath(path)
+    if text.startswith("synthetic://"):
+        from chunkloom.engine.sources.synthetic import open_synthetic
+
+        volume: Volume = open_synthetic(text)
+    else:
+        from chunkloom.io.source import open_levels
+
+        volume = DatasetVolume(open_levels(text, select=select, dimension_separator=dimension_separator), kind)
+    if voxel_size_nm is None:
+        return volume
+    from chunkloom.engine.sources.level import LevelView, level_for
+
+    wanted = (float(voxel_size_nm),) * 3 if isinstance(voxel_size_nm, int | float) else tuple(voxel_size_nm)
+    return LevelView(volume, level_for(volume, wanted, match))

@@ -1,0 +1,270 @@
+"""Stored volumes opened for reading: `open_levels`, `StoredArray`, `read_padded`.
+
+A stored array is read in one order whatever its file's: channel axes first and whole, then z, y, x.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from chunkloom.errors import ParameterError
+from chunkloom.geometry import Box
+from chunkloom.io import discover
+from chunkloom.io.discover import Level
+from chunkloom.io.layout import ArrayLayout, StoredLayout
+from chunkloom.io.metadata import ArrayMeta
+from chunkloom.io.paths import parse_path
+from chunkloom.io.placement import SPACE
+from chunkloom.io.store import Store, digest
+
+
+class Reader(Protocol):
+    """Reads boxes of one array in its stored axis order. Thread-safe."""
+
+    def read_into(self, box: Box, out: NDArray[Any]) -> None:
+        """Fill `out`, of the box's shape, with the voxels of `box`, which lies inside the array."""
+
+
+@dataclass(frozen=True)
+class OpenedPyramid:
+    """An opened volume: levels, finest first."""
+
+    format: str
+    levels: tuple[StoredArray, ...]
+    warnings: tuple[str, ...] = ()
+
+
+class StoredArray:
+    """One stored array, open for reading. Safe to use from many threads.
+
+    Attributes
+    ----------
+    meta : after selection: channel axes first, then z, y, x.
+    stored_layout : how single chunks are encoded; None where a chunk of `meta` is not one stored piece (sharded
+        arrays, HDF5, TIFF, axes in another order, an axis selected from chunks that hold more of it).
+    """
+
+    def __init__(self, level: Level, select: Mapping[str, int]) -> None:
+        picked = _picked(level.meta, select)
+        stored = level.meta.axes
+        kept = [axis for axis in stored if axis not in picked and axis not in SPACE] + list(SPACE)
+        # How the kept axes, in stored order, become channels first and z, y, x.
+        in_stored_order = [axis for axis in stored if axis not in picked]
+        self._permutation = [in_stored_order.index(axis) for axis in kept]
+        self._picked = [picked.get(axis) for axis in stored]
+        self._level = level
+        self.meta: ArrayMeta = replace(
+            level.meta,
+            axes=tuple(kept),
+            shape=tuple(level.meta.shape[stored.index(axis)] for axis in kept),
+            chunk_shape=tuple(level.meta.chunk_shape[stored.index(axis)] for axis in kept),
+        )
+        self.stored_layout: StoredLayout | None = self._passable(level.layout.stored)
+        self._reader = open_reader(level.store, level.layout)
+
+    def read(self, box: Box) -> NDArray[Any]:
+        """The voxels of `box` (z, y, x; inside the array): channels first, C order, native byte order.
+
+        Raises
+        ------
+        ParameterError
+            When the box is not inside the array.
+        ChunkReadError, AccessError
+            When a chunk that should be there cannot be read.
+        """
+        out = np.empty((*self.meta.shape[:-3], *box.shape), self.meta.dtype)
+        self.read_into(box, out)
+        return out
+
+    def read_into(self, box: Box, out: NDArray[Any]) -> None:
+        """`read` into `out`, an array (or a view of one) of the shape that `read` gives."""
+        if box.ndim != 3 or not Box.of_shape(self.meta.shape[-3:]).contains(box):
+            raise ParameterError(
+                f"{self.meta.path}: the box {box} is not inside the array of {self.meta.shape[-3:]} voxels (z, y, x)"
+            )
+        if out.size == 0:
+            return
+        full = dict(zip(self.meta.axes, Box((0,) * out.ndim, self.meta.shape).slices(), strict=True))
+        full.update(zip(SPACE, box.slices(), strict=True))
+        lo, hi = [], []
+        for axis, picked in zip(self._level.meta.axes, self._picked, strict=True):
+            lo.append(full[axis].start if picked is None else picked)
+            hi.append(full[axis].stop if picked is None else picked + 1)
+        # A view of `out` in stored axis order, with the selected axes back as axes of one voxel.
+        view = out.transpose([int(i) for i in np.argsort(self._permutation)])
+        view = np.expand_dims(view, tuple(i for i, picked in enumerate(self._picked) if picked is not None))
+        self._reader.read_into(Box(tuple(lo), tuple(hi)), view)
+
+    def identity(self) -> str:
+        """What this array is: its path and the state (time and size, or ETag) of every metadata document behind it."""
+        picked = ",".join("" if p is None else str(p) for p in self._picked)
+        return f"{self.meta.path}#{digest([self.meta.path, picked, *self._level.states])}"
+
+    def stored_chunk(self, index: tuple[int, ...]) -> bytes | None:
+        """The stored bytes of the chunk at `index` (one number per axis of `meta`), None where there is no such chunk.
+
+        Raises
+        ------
+        ParameterError
+            When this array has no `stored_layout`.
+        """
+        if self.stored_layout is None:
+            raise ParameterError(f"{self.meta.path} has no stored chunks of its own to send on")
+        chunk = self._level.meta.chunk_shape
+        by_axis = dict(zip(self.meta.axes, index, strict=True))
+        full = [
+            by_axis[axis] if picked is None else picked // size
+            for axis, picked, size in zip(self._level.meta.axes, self._picked, chunk, strict=True)
+        ]
+        return read_stored_chunk(self._level.store, self._level.layout, tuple(full))
+
+    def _passable(self, stored: StoredLayout | None) -> StoredLayout | None:
+        if stored is None or self._permutation != sorted(self._permutation):
+            return None
+        sizes = zip(self._picked, self._level.meta.chunk_shape, strict=True)
+        if any(picked is not None and size != 1 for picked, size in sizes):
+            return None
+        if stored.chunk_shape != self._level.meta.chunk_shape:
+            return None
+        return replace(stored, chunk_shape=self.meta.chunk_shape)
+
+
+def open_levels(
+    path: str | os.PathLike[str],
+    *,
+    select: Mapping[str, int] | None = None,
+    dimension_separator: str | None = None,
+) -> OpenedPyramid:
+    """Open the volume at `path`: all levels of a pyramid, or one array.
+
+    Parameters
+    ----------
+    path : see `parse_path`.
+    select : an index for axes other than z, y, x, such as `{"c": 1, "t": 0}`; the axis is then gone. Axes with one
+        entry are selected by themselves; a time axis with more must be.
+    dimension_separator : `.` or `/` between the numbers of a zarr chunk key, in place of what the metadata say.
+
+    Raises
+    ------
+    VolumeNotFoundError, FormatError, AccessError, ChunkReadError
+        As `read_array_meta`.
+    ParameterError
+        For a selection that does not fit.
+    """
+    if dimension_separator not in (None, ".", "/"):
+        raise ParameterError(f"dimension_separator is {dimension_separator!r}: expected '.' or '/'")
+    found = discover.find_pyramid(parse_path(path), dimension_separator)
+    levels = tuple(StoredArray(level, select or {}) for level in found.levels)
+    return OpenedPyramid(found.format, levels, found.warnings)
+
+
+def read_padded(
+    array: StoredArray, box: Box, *, pad: Literal["constant", "edge"] = "constant", fill: float = 0
+) -> NDArray[Any]:
+    """The voxels of `box` (z, y, x), which may lie partly or wholly outside the array; read in one copy.
+
+    Parameters
+    ----------
+    pad : what lies outside is `fill`, or with `"edge"` the nearest voxel of the array.
+    """
+    if pad not in ("constant", "edge"):
+        raise ParameterError(f"pad is {pad!r}: expected 'constant' or 'edge'")
+    shape = array.meta.shape[-3:]
+    inside = box.intersect(Box.of_shape(shape))
+    out = np.empty((*array.meta.shape[:-3], *box.shape), array.meta.dtype)
+    if pad == "constant":
+        if inside.is_empty:
+            out[...] = fill
+            return out
+        _fill_outside(out, inside.shift(tuple(-b for b in box.lo)), fill)
+        array.read_into(inside, _spatial(out, inside.slices(box.lo)))
+        return out
+    if 0 in shape:
+        raise ParameterError(f"{array.meta.path} has no voxels to pad with: its shape is {shape}")
+    # The voxels that clamped indices name: for a box wholly outside, a face of the array.
+    lo = tuple(min(max(b, 0), n - 1) for b, n in zip(box.lo, shape, strict=True))
+    hi = tuple(max(min(h, n), b + 1) for h, n, b in zip(box.hi, shape, lo, strict=True))
+    nearest = Box(lo, hi)
+    if box.is_empty:
+        return out
+    at = tuple(
+        slice(min(max(c - b, 0), n - k), min(max(c - b, 0), n - k) + k)
+        for b, c, n, k in zip(box.lo, lo, box.shape, nearest.shape, strict=True)
+    )
+    array.read_into(nearest, _spatial(out, at))
+    for axis, part in enumerate(at):
+        _repeat_edges(out, out.ndim - 3 + axis, part)
+    return out
+
+
+def _fill_outside(out: NDArray[Any], inside: Box, fill: float) -> None:
+    """Set what lies outside `inside` (z, y, x of `out`), each voxel once."""
+    for axis in range(3):
+        before = inside.slices()[:axis]
+        after = (slice(None),) * (2 - axis)
+        _spatial(out, (*before, slice(0, inside.lo[axis]), *after))[...] = fill
+        _spatial(out, (*before, slice(inside.hi[axis], None), *after))[...] = fill
+
+
+def _spatial(out: NDArray[Any], slices: tuple[slice, ...]) -> NDArray[Any]:
+    """The view of `out` with `slices` of its last axes, whatever axes come before."""
+    view: NDArray[Any] = out[(slice(None),) * (out.ndim - len(slices)) + slices]
+    return view
+
+
+def _repeat_edges(out: NDArray[Any], axis: int, part: slice) -> None:
+    lead: list[slice] = [slice(None)] * axis
+    out[(*lead, slice(0, part.start))] = out[(*lead, slice(part.start, part.start + 1))]
+    out[(*lead, slice(part.stop, None))] = out[(*lead, slice(part.stop - 1, part.stop))]
+
+
+def open_reader(store: Store, layout: ArrayLayout) -> Reader:
+    """The reader that decodes this layout."""
+    if layout.reader == "tensorstore":
+        from chunkloom.io.tensors import TensorstoreReader
+
+        return TensorstoreReader(store, layout)
+    raise ParameterError(f"{store}: {layout.codec} cannot be read")
+
+
+def read_stored_chunk(store: Store, layout: ArrayLayout, index: tuple[int, ...]) -> bytes | None:
+    """The bytes of one chunk file, by its index in the layout's axis order."""
+    from chunkloom.io import n5, precomputed, zarr2, zarr3
+
+    if layout.format == "zarr2":
+        return store.read(zarr2.chunk_key(index, layout.details.separator))
+    if layout.format == "zarr3":
+        return store.read(zarr3.chunk_key(index, layout.details.encoding, layout.details.separator))
+    if layout.format == "n5":
+        return store.read(n5.chunk_key(index))
+    return store.read(precomputed.chunk_key(index, layout))
+
+
+def _picked(meta: ArrayMeta, select: Mapping[str, int]) -> dict[str, int]:
+    """The index taken of each axis that `meta` loses."""
+    picked = {}
+    for axis, index in select.items():
+        sizes = dict(zip(meta.axes, meta.shape, strict=True))
+        if axis in SPACE or axis not in sizes:
+            choices = [name for name in meta.axes if name not in SPACE]
+            have = f"it has {', '.join(choices)}" if choices else "it has none but z, y, x"
+            raise ParameterError(f"{meta.path}: no axis {axis!r} to select from: {have}")
+        if not 0 <= index < sizes[axis]:
+            raise ParameterError(f"{meta.path}: axis {axis} has {sizes[axis]} entries: found index {index}")
+        picked[axis] = int(index)
+    for axis, size in zip(meta.axes, meta.shape, strict=True):
+        if axis in SPACE or axis in picked:
+            continue
+        if size == 1:
+            picked[axis] = 0
+        elif axis == "t":
+            raise ParameterError(
+                f"{meta.path} has {size} time points: take one with select={{'t': 0}} (as an option --select t=0)"
+            )
+    return picked

@@ -1,0 +1,142 @@
+"""`Store`: the documents (metadata, chunks) below one place, local or remote, behind one interface.
+
+Local files are read directly, so that looking at local metadata costs no import of tensorstore; http(s), s3 and gs go
+through its key-value stores, which retry with backoff. Knows no array formats.
+
+A key that is not there is None. A refused one (403) raises `AccessError`: what that means is for the caller to say,
+because object stores that forbid listing answer 403 for a key that does not exist.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from chunkloom.errors import AccessError, ChunkReadError, FormatError
+from chunkloom.io import remote
+from chunkloom.io.paths import Location
+
+# A metadata document larger than this is not one: Neuroglancer and OME metadata of huge pyramids stay under 1 MB.
+MAX_DOCUMENT_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A JSON document: its value, and a short text that changes when the document does."""
+
+    value: Any
+    state: str
+
+
+class Store:
+    """The keys below a `Location`. Safe to use from many threads."""
+
+    def __init__(self, location: Location) -> None:
+        self.location = location
+
+    def __str__(self) -> str:
+        return str(self.location)
+
+    def where(self, key: str) -> str:
+        """The full name of `key`, for messages."""
+        return f"{self.location.base.rstrip('/')}/{key}" if key else self.location.base
+
+    def child(self, path: str) -> Store:
+        return Store(self.location.child(path))
+
+    def read(self, key: str) -> bytes | None:
+        """The bytes of `key`, None where there is nothing (404).
+
+        Raises
+        ------
+        AccessError
+            When reading it is refused (403).
+        ChunkReadError
+            When the place does not answer after retries, or answers with an error.
+        """
+        found = self._read(key)
+        return None if found is None else found[0]
+
+    def read_json(self, key: str) -> Document | None:
+        """The JSON document at `key`.
+
+        None also where a web server answers with a page of HTML instead of "not found".
+
+        Raises
+        ------
+        FormatError
+            When what is there is not JSON.
+        """
+        found = self._read(key, MAX_DOCUMENT_BYTES)
+        if found is None:
+            return None
+        content, state = found
+        text = content.lstrip(b"\xef\xbb\xbf \t\r\n")
+        if text[:1] == b"<" and not self.location.is_local:
+            return None
+        try:
+            value = json.loads(text.decode("utf-8"), parse_constant=lambda name: name)
+        except UnicodeDecodeError as error:
+            raise FormatError(f"{self.where(key)} is not text: expected a JSON document") from error
+        except RecursionError as error:
+            raise FormatError(f"{self.where(key)} nests too deeply: expected a metadata document") from error
+        except ValueError as error:
+            raise FormatError(f"{self.where(key)} is not valid JSON ({error}): repair or rewrite this file") from error
+        return Document(value, state)
+
+    def read_json_many(self, keys: Sequence[str]) -> dict[str, Document | Exception | None]:
+        """`read_json` of several keys at once. A key that failed has its exception as value."""
+        if self.location.is_local or len(keys) < 2:
+            return {key: self._json_or_error(key) for key in keys}
+        with ThreadPoolExecutor(max_workers=min(8, len(keys))) as pool:
+            return dict(zip(keys, pool.map(self._json_or_error, keys), strict=True))
+
+    def _json_or_error(self, key: str) -> Document | Exception | None:
+        try:
+            return self.read_json(key)
+        except (FormatError, AccessError) as error:
+            return error
+
+    def folders(self) -> list[str] | None:
+        """Names of the folders directly below, sorted; None where listing is not possible (remote places)."""
+        if not self.location.is_local:
+            return None
+        try:
+            with os.scandir(self.location.base) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir())
+        except OSError:
+            return []
+
+    def kvstore(self) -> dict[str, Any]:
+        """The tensorstore key-value store of this place, with its trailing slash."""
+        return remote.kvstore_spec(self.location)
+
+    def _read(self, key: str, limit: int | None = None) -> tuple[bytes, str] | None:
+        if self.location.is_local:
+            return self._read_file(key, limit)
+        return remote.read(self.location, key, limit)
+
+    def _read_file(self, key: str, limit: int | None) -> tuple[bytes, str] | None:
+        path = os.path.join(self.location.base, *key.split("/"))
+        try:
+            with open(path, "rb") as file:
+                found = os.fstat(file.fileno())
+                if limit is not None and found.st_size > limit:
+                    raise FormatError(f"{path} holds {found.st_size} bytes: expected a metadata document")
+                return file.read(), f"{found.st_mtime_ns}-{found.st_size}"
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+        except PermissionError as error:
+            raise AccessError(f"{path} cannot be read: permission denied. Check the rights of this file") from error
+        except OSError as error:
+            raise ChunkReadError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def digest(parts: Sequence[str]) -> str:
+    """A short name for a sequence of texts, for identities."""
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]

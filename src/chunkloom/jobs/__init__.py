@@ -1,0 +1,1 @@
+"""Where processes run, and how one that serves says where it is."""

@@ -1,0 +1,46 @@
+"""How a server says where it is: a ready file, and a printed marker.
+
+The file appears whole, once the port is bound and answers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+MARKER = "CELLMAP_FLOW_SERVER_IP("
+MARKER_END = ")CELLMAP_FLOW_SERVER_IP"
+
+
+def write_ready_file(path: str, data: dict[str, Any]) -> None:
+    """Write `data` as JSON at `path`, whole or not at all; "-" prints it on stdout as one line."""
+    if path == "-":
+        print(json.dumps(data, separators=(",", ":")), flush=True)
+        return
+    target = Path(path)
+    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(handle, "w") as stream:
+            stream.write(json.dumps(data, indent=2) + "\n")
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def remove_ready_file(path: str) -> None:
+    """Remove the file if it is still there: reader and server may both delete it."""
+    if path != "-":
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+
+
+def announce(url: str) -> None:
+    """Print the address between the markers that older readers look for, on stderr."""
+    print(f"{MARKER}{url}{MARKER_END}", file=sys.stderr, flush=True)

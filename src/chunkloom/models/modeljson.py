@@ -1,0 +1,90 @@
+"""`model.json`: what stands beside a model's weights and says how to use them.
+
+Format "chunkloom-model/1"; the browser engine reads the same file.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from chunkloom.chain.spec import PipelineSpec
+from chunkloom.errors import ChunkloomError, ModelError
+from chunkloom.models.geometry import ModelGeometry
+
+FORMAT = "chunkloom-model/1"
+_REQUIRED = ("name", "weights", "input_voxel_size_nm", "output_voxel_size_nm", "input_shape", "output_shape")
+
+
+@dataclass(frozen=True)
+class ModelCard:
+    """A parsed `model.json`: `weights` is the file it names, as a path."""
+
+    name: str
+    weights: Path
+    geometry: ModelGeometry
+    multiple_of: tuple[int, ...] | None = None
+    chain: PipelineSpec = field(default_factory=PipelineSpec)
+    licence: str | None = None
+    source: str | None = None
+    quality: dict[str, Any] | None = None
+
+
+def find_model_json(path: Path) -> Path | None:
+    """The `model.json` of a folder, or the ``<stem>.json`` or ``model.json`` beside a weights file; None if none."""
+    if path.is_dir():
+        candidates = [path / "model.json"]
+    elif path.name.endswith(".json"):
+        candidates = [path]
+    else:
+        candidates = [path.with_suffix(".json"), path.parent / "model.json"]
+    return next((candidate for candidate in candidates if candidate.is_file()), None)
+
+
+def read_model_json(path: Path) -> ModelCard:
+    """Parse a `model.json`. Raises `ModelError` naming the file, the member, what was found and what is expected."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise ModelError(f"{path}: is not JSON: {error}") from error
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        found = data.get("format") if isinstance(data, dict) else type(data).__name__
+        raise ModelError(f'{path}: member "format" is {found!r}: expected "{FORMAT}"')
+    missing = [name for name in _REQUIRED if name not in data]
+    if missing:
+        raise ModelError(f"{path}: misses {', '.join(missing)}")
+    channels = data.get("channels") or []
+    if not isinstance(channels, list) or not all(isinstance(c, str) for c in channels):
+        raise ModelError(f'{path}: member "channels" is {channels!r}: expected a list of names')
+    try:
+        geometry = ModelGeometry(
+            input_voxel_size=data["input_voxel_size_nm"],
+            output_voxel_size=data["output_voxel_size_nm"],
+            input_shape=data["input_shape"],
+            output_shape=data["output_shape"],
+            output_channels=max(1, len(channels)),
+            channel_names=tuple(channels),
+            output_dtype=data.get("output_dtype", "float32"),
+            input_channels=data.get("input_channels", 1),
+        )
+        chain = PipelineSpec.from_json_data(data.get("chain") or {"input_norm": [], "postprocess": []})
+    except ChunkloomError as error:
+        raise ModelError(f"{path}: {error}") from error
+    weights = path.parent / str(data["weights"])
+    if not weights.is_file():
+        raise ModelError(f'{path}: member "weights" names {weights.name!r}, and there is no such file beside it')
+    multiple = data.get("multiple_of")
+    return ModelCard(
+        name=str(data["name"]),
+        weights=weights,
+        geometry=geometry,
+        multiple_of=tuple(multiple) if isinstance(multiple, list) else None,
+        chain=chain,
+        licence=data.get("licence"),
+        source=data.get("source"),
+        quality=data.get("quality"),
+    )

@@ -1,0 +1,1 @@
+"""Servers of volumes: the ASGI app that answers chunks, and what runs it."""

@@ -1,0 +1,125 @@
+"""Running a chunk server: the port is bound first, so that the address is known before anything is told of it."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import TYPE_CHECKING, Any
+
+from chunkloom.errors import ServerError
+
+if TYPE_CHECKING:
+    import uvicorn
+
+    from chunkloom.serving.app import ChunkApp
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises `ServerError` naming what holds a taken port."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((host, port))
+        made.listen(512)
+    except (OSError, OverflowError) as error:
+        made.close()
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ServerError(
+            f"cannot listen on {host} port {port}: {reason}: choose another with --port, or 0 for any free one"
+        ) from error
+    made.setblocking(False)
+    return made
+
+
+class VolumeServer:
+    """A chunk server on a bound port, in a thread of this process.
+
+    Use as a context manager: it answers inside, and is stopped with all its work outside.
+
+    Parameters
+    ----------
+    app
+        From `create_app`.
+    host, port
+        Where to listen; port 0 is any free one.
+    """
+
+    def __init__(
+        self,
+        app: ChunkApp,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        certfile: str | None = None,
+        keyfile: str | None = None,
+    ) -> None:
+        self.app = app
+        self._socket = bind(host, port)
+        self.host = host
+        self.port: int = self._socket.getsockname()[1]
+        scheme = "https" if certfile else "http"
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"{scheme}://{shown}:{self.port}"
+        self._certfile, self._keyfile = certfile, keyfile
+        self._server: uvicorn.Server | None = None
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> VolumeServer:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Begin answering; returns once it does."""
+        import uvicorn
+
+        config = uvicorn.Config(
+            self.app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            lifespan="on",
+            timeout_graceful_shutdown=1,
+            ssl_certfile=self._certfile,
+            ssl_keyfile=self._keyfile,
+        )
+        self._server = uvicorn.Server(config)
+        # Signals belong to whoever runs this server.
+        self._thread = threading.Thread(
+            target=self._server.run, kwargs={"sockets": [self._socket]}, name="chunkloom-server", daemon=True
+        )
+        self._thread.start()
+        while not self._server.started:
+            if not self._thread.is_alive():
+                raise ServerError(f"the server at {self.url} ended before it answered")
+            self._thread.join(0.005)
+
+    def stop(self) -> None:
+        """Stop answering, drop what waits, free the port. May be called twice."""
+        if self._server is not None:
+            self._server.should_exit = True
+        if self._thread is not None:
+            self._thread.join(10)
+        self.app.scheduler.close()
+        self._socket.close()
+
+    def volumes(self) -> list[dict[str, Any]]:
+        """What is served, as the ready file lists it."""
+        from chunkloom.serving.app import WORDS
+
+        listed = []
+        for name, served in self.app.volumes.items():
+            level = served.volume.levels[0]
+            listed.append(
+                {
+                    "name": name,
+                    "shape": list(level.shape),
+                    "dtype": level.dtype.name,
+                    "digest": served.digest,
+                    "urls": {word: f"{self.url}/{name}/{word}" for word in WORDS},
+                }
+            )
+        return listed
