@@ -27,7 +27,9 @@ class Blocks:
     rows: int
 
     def counts(self) -> list[int]:
-        return [b - a for a, b in zip(self.starts, (*self.starts[1:], self.rows), strict=True)]
+        """Rows of each block: up to where the next begins."""
+        ends = (*self.starts[1:], self.rows)[: len(self.starts)]
+        return [b - a for a, b in zip(self.starts, ends, strict=True)]
 
 
 def read_blocks(group: h5py.Group) -> Blocks:

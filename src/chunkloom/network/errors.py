@@ -5,6 +5,7 @@ from __future__ import annotations
 from chunkloom.errors import ChunkloomError, FormatError, ParameterError
 
 __all__ = [
+    "ChunkloomError",
     "FormatError",
     "LockedError",
     "MissingDataError",

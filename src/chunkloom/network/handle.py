@@ -11,6 +11,7 @@ import contextlib
 import errno
 import fcntl
 import functools
+import logging
 import os
 import random
 import threading
@@ -293,6 +294,19 @@ class Handle:
         self._view = None
         _unsaved.discard(self.path)
 
+    def exchange(self, temporary: str) -> None:
+        """Put a file with the same content in the base's place. The journal is empty, the writer's lock held."""
+        with self.lock:
+            fd = os.open(temporary, os.O_RDONLY)
+            try:
+                os.fchmod(fd, cast(View, self._view).mode & 0o7777)
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            os.replace(temporary, self.path)
+            _sync_folder(self.path)
+            self._view = None
+
     def _put(self, temporary: str, view: View) -> None:
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
         try:
@@ -500,12 +514,11 @@ def handle_of(path: str | os.PathLike[str]) -> Handle:
 
 
 def _at_exit() -> None:
-    for path in list(_unsaved):
-        handle = handle_of(path)
-        with contextlib.suppress(Exception):  # the journal stays, and the next to open the file has it all
+    for handle in [handle_of(path) for path in _unsaved] + list(_handles.values()):
+        try:
             handle.close()
-    for handle in list(_handles.values()):
-        handle.close()
+        except Exception as error:  # the journal stays, and the next to open the file has all of it
+            logging.getLogger(__name__).warning("%s: its journal stays beside it: %s", handle.path, error)
 
 
 def _after_fork() -> None:

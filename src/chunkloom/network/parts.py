@@ -1,0 +1,257 @@
+"""Many writers at once without MPI: each appends to a part of its own, and parts are merged in one step.
+
+A part is a journal without a base: cells and connections between chunks. `merge_parts` may be killed and run again at any
+moment: a part is merged once. See docs/design/network-journal.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Self
+
+import numpy.typing as npt
+
+from chunkloom.network.appending import ChunkState, MorphologyIndex, plan_rows
+from chunkloom.network.chunks import Chunklike, as_chunk, same_size
+from chunkloom.network.connectivity import plan_block
+from chunkloom.network.errors import FormatError, LockedError, ParameterError
+from chunkloom.network.file import NetworkFile
+from chunkloom.network.handle import Handle
+from chunkloom.network.journal import Base, Journal
+from chunkloom.network.provenance import now
+from chunkloom.network.records import Connect, Group, Record, Rows
+from chunkloom.network.statistics import CONNECTIVITY, PLACEMENT, Statistics
+
+_STATE = -2  # in the header of a part, which belongs to no base
+
+
+class Part:
+    """One worker's part of a network file, open for appending. A context manager.
+
+    Parameters
+    ----------
+    path : path
+        The network file; it need not be there yet.
+    name : str
+        Of the part: letters, digits, ".", "_" and "-". Parts are merged in the order of their names. A part of a worker
+        that was killed is continued by the next of the same name.
+
+    Raises
+    ------
+    LockedError
+        Another worker has the part of this name open.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], name: str) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+            raise ParameterError(f"part {name!r}: a name is letters, digits, '.', '_' and '-'")
+        folder = f"{os.path.realpath(path)}.parts"
+        os.makedirs(folder, exist_ok=True)
+        self.path = os.path.join(folder, f"{name}.part")
+        self._stats = Statistics()
+        journal = Journal.open(self.path)
+        if journal is None:
+            journal = Journal.create(self.path, Base(uuid.uuid4().bytes, _STATE))
+        try:
+            fcntl.flock(journal.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            journal.close()
+            raise LockedError(f"part {name!r} of {path} is open in another process; give each worker its own name") from error
+        self._journal = journal
+        for record, end in journal.new_records(journal.end):
+            self._stats.note(record)
+            journal.end = end
+
+    def append_data(
+        self,
+        cell_type: str,
+        chunk: Chunklike,
+        positions: npt.ArrayLike | None = None,
+        morphologies: MorphologyIndex | Sequence[str] | None = None,
+        rotations: npt.ArrayLike | None = None,
+        additional: Mapping[str, npt.ArrayLike] | None = None,
+        count: int | None = None,
+    ) -> None:
+        """Append cells of a type to a chunk; as `PlacementSet.append_data`, checked against what this part holds."""
+        where = as_chunk(chunk)
+        known = self._stats.chunk_size
+        if where.size is not None and known is not None and not same_size(where.size, known):
+            raise ParameterError(f"chunk {where.coordinates} of size {where.size}: the chunks of this part are {known}")
+        index = morphologies
+        if index is not None and not isinstance(index, MorphologyIndex):
+            index = MorphologyIndex.of(index)
+        path = f"{PLACEMENT}/{cell_type}"
+        of = self._stats.sets.get(path)
+        if of is None:
+            self._submit(Group(path, {"cell_type": cell_type, "created_at": now()}))
+            of = self._stats.sets[path]
+        state = ChunkState(of.cells.get(where.id, 0), of.given.get(where.id, frozenset()), {})
+        if state.cells and additional is not None:
+            gaps = [k for k in additional if f"additional/{k}" not in state.datasets]
+            if gaps:
+                raise ParameterError(f"chunk {where.coordinates}: {state.cells} of its cells have no {gaps[0]!r}; give it to all")
+        self._submit(
+            plan_rows(
+                path, where, where.size or known, state, positions=positions, rotations=rotations, morphologies=index,
+                additional=additional, count=count,
+            )
+        )  # fmt: skip
+
+    def chunk_connect(
+        self,
+        pre: str,
+        post: str,
+        tag: str,
+        pre_chunk: Chunklike,
+        post_chunk: Chunklike,
+        sources: npt.ArrayLike,
+        targets: npt.ArrayLike,
+    ) -> None:
+        """Connect cells of two chunks, by their ranks in the merged file's chunks; those are checked by the merge."""
+        if tag not in self._stats.tags:
+            attributes = {"pre": pre, "post": post, "tag": tag, "created_at": now()}
+            self._submit(Group(f"{CONNECTIVITY}/{tag}", attributes))
+        unknown: dict[str, int | None] = {"sources": None, "targets": None}
+        record = plan_block(tag, as_chunk(pre_chunk), as_chunk(post_chunk), sources, targets, unknown)
+        if record is not None:
+            self._submit(record)
+
+    def close(self) -> None:
+        """Close the part; it waits for `merge_parts`."""
+        self._journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _submit(self, record: Record) -> None:
+        self._journal.append(record)
+        self._stats.note(record)
+
+
+def part_paths(path: str | os.PathLike[str]) -> list[str]:
+    """The parts of a network file, in the order they are merged."""
+    folder = f"{os.path.realpath(path)}.parts"
+    if not os.path.isdir(folder):
+        return []
+    return [os.path.join(folder, n) for n in sorted(os.listdir(folder)) if n.endswith(".part")]
+
+
+def merge_parts(network: NetworkFile) -> int:
+    """Make all parts, and the journal, part of the file, and remove them.
+
+    Returns
+    -------
+    int
+        How many parts were merged.
+
+    Raises
+    ------
+    LockedError
+        A worker has one open.
+    ParameterError
+        A part does not go with the file or with another part (chunk size, cell types, ranks). Nothing was merged.
+    """
+    with network.write_scope() as handle, contextlib.ExitStack() as stack:
+        owner = network._handle
+        parts = []
+        for path in part_paths(network.path):
+            journal = Journal.open(path)
+            if journal is None:
+                continue
+            stack.callback(journal.close)
+            try:
+                fcntl.flock(journal.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise LockedError(f"{path} is open in a worker; close it before merging") from error
+            parts.append((path, journal))
+        fresh = [(p, j) for p, j in parts if j.base.generation.hex() not in handle.stats.merged]
+        if fresh:
+            _absorb(owner, fresh)
+        for path, _ in parts:
+            os.unlink(path)
+        with contextlib.suppress(OSError):
+            os.rmdir(f"{owner.path}.parts")
+    return len(fresh)
+
+
+def _absorb(owner: Handle, parts: list[tuple[str, Journal]]) -> None:
+    checked = _check(owner.stats(), parts)
+    owner.absorb(_merged(owner, checked))
+
+
+def _merged(owner: Handle, parts: list[tuple[str, Journal]]) -> Iterator[Record]:
+    for _, journal in parts:
+        for record, _ in journal.new_records(journal.end):
+            yield _placed(owner.stats(), record)
+        owner.stats().merged[journal.base.generation.hex()] = None
+
+
+def _placed(stats: Statistics, record: Record) -> Record:
+    """A part's record as it goes to the end of what the file has."""
+    return replace(record, before=stats.count(record.path, record.chunk)) if isinstance(record, Rows) else record
+
+
+def _check(stats: Statistics, parts: list[tuple[str, Journal]]) -> list[tuple[str, Journal]]:
+    """Look at all parts before any is applied."""
+    cells = {path: dict(of.cells) for path, of in stats.sets.items()}
+    kinds = {(path, c): names for path, of in stats.sets.items() for c, names in of.given.items()}
+    tags = {tag: (of.pre, of.post) for tag, of in stats.tags.items()}
+    size, connects = stats.chunk_size, []
+    for path, journal in parts:
+        if journal.base.state != _STATE:
+            raise FormatError(f"{path} is not a part of a network file")
+        for record, _ in journal.new_records(journal.end):
+            match record:
+                case Rows():
+                    if record.size is not None and size is not None and not same_size(record.size, size):
+                        raise ParameterError(f"{path}: chunks of size {record.size}, the file's are {size}")
+                    size = size or record.size
+                    of = cells.setdefault(record.path, {})
+                    key = (record.path, record.chunk)
+                    now_has = frozenset(record.arrays) & {"position", "morphology"}
+                    had = kinds.get(key)
+                    if record.count and had is not None and had & {"position", "morphology"} != now_has:
+                        raise ParameterError(
+                            f"{path}: chunk {as_chunk(record.chunk).coordinates} of {record.path} gets cells with "
+                            f"{sorted(now_has)}, and has some with {sorted(had)}"
+                        )
+                    if record.count:
+                        kinds[key] = frozenset(record.arrays)
+                    of[record.chunk] = of.get(record.chunk, 0) + record.count
+                case Group(path=group, attributes=attributes) if group.startswith(CONNECTIVITY):
+                    tag, types = group.split("/", 1)[1], (attributes["pre"], attributes["post"])
+                    if tags.setdefault(tag, types) != types:
+                        raise ParameterError(f"{path}: {tag!r} connects {types}, in the file {tags[tag]}")
+                case Connect():
+                    connects.append((path, record))
+                case _:
+                    pass
+    for path, record in connects:
+        _check_ranks(path, record, tags[record.tag], cells)
+    return parts
+
+
+def _check_ranks(
+    path: str, record: Connect, types: tuple[str, str], cells: dict[str, dict[int, int]]
+) -> None:
+    start = 0
+    a = record.arrays
+    for pre, post, n in zip(a["pre"].tolist(), a["post"].tolist(), a["counts"].tolist(), strict=True):
+        for name, chunk, rows in ((types[0], pre, a["src"]), (types[1], post, a["dst"])):
+            have = cells.get(f"{PLACEMENT}/{name}", {}).get(chunk, 0)
+            highest = int(rows[start : start + n, 0].max())
+            if highest >= have:
+                raise ParameterError(
+                    f"{path}: {record.tag!r} connects cell {highest} of chunk {as_chunk(chunk).coordinates} of {name!r}, "
+                    f"which has {have} cells"
+                )
+        start += n
