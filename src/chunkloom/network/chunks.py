@@ -129,7 +129,7 @@ def parse_size(size: Iterable[float] | None) -> Size | None:
     """
     if size is None:
         return None
-    given = np.asarray(size if isinstance(size, np.ndarray) else tuple(size), dtype=float).ravel()
+    given = np.asarray(size if isinstance(size, np.ndarray | np.generic | float) else tuple(size), dtype=float).ravel()
     if given.size and np.isnan(given).all():
         return None
     if given.shape != (3,) or not (np.isfinite(given).all() and (given > 0).all()):
