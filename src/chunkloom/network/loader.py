@@ -270,7 +270,7 @@ class ChunkedCollection:
             with self.loader.network.reading() as opened:
                 return self.keys(handle=opened)
         of = handle.stats.sets.get(self.loader._path)
-        return [] if of is None else list(of.keys)
+        return [] if of is None else of.keys_of(self.name)
 
     def property(self, key: str, dtype: npt.DTypeLike | None = None) -> ChunkedProperty:
         """One key as a property."""

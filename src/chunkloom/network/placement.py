@@ -65,6 +65,8 @@ class PlacementSet(
         The file has no such set.
     """
 
+    _additional_chunks: ChunkedCollection
+
     def __init__(self, network: Network, name: str) -> None:
         super().__init__(network, f"{PLACEMENT}/{checked_name(name, 'cell type')}")
         self.name = name
@@ -219,7 +221,7 @@ class PlacementSet(
             No cell of the set has this key; or some selected cell has no value, the data are integers or booleans, and
             `fill` is not given.
         """
-        keys = handle.stats.sets[self._path].keys
+        keys = handle.stats.sets[self._path].keys_of("additional")
         if key not in keys:
             raise MissingDataError(f"{self.name!r} has no additional data {key!r}; it has: {', '.join(keys) or 'none'}")
         ids = self.loaded_ids(handle)
@@ -237,7 +239,7 @@ class PlacementSet(
     @handles_handles("r")
     def load_all_additional(self, *, handle: ReadHandle) -> dict[str, Array]:
         """Every key of the additional data, as `load_additional` gives it."""
-        return {key: self.load_additional(key, handle=handle) for key in handle.stats.sets[self._path].keys}
+        return {key: self.load_additional(key, handle=handle) for key in self._additional_chunks.keys(handle=handle)}
 
     @handles_handles("r")
     def get_chunk_stats(self, *, handle: ReadHandle) -> dict[int, int]:

@@ -29,9 +29,14 @@ class SetCounts:
 
     cells: dict[int, int] = field(default_factory=dict)
     keys: dict[str, None] = field(default_factory=dict)
+    """Datasets of collections that some chunk has, as "collection/key"."""
     revision: int = 0
     given: dict[int, frozenset[str]] = field(default_factory=dict)
     """What the journal's records gave each chunk: datasets of its latest rows."""
+
+    def keys_of(self, collection: str) -> list[str]:
+        """Keys of one collection, in the order they came."""
+        return [name.split("/", 1)[1] for name in self.keys if name.split("/", 1)[0] == collection]
 
 
 @dataclass
@@ -88,15 +93,15 @@ class Statistics:
                 if record.count:
                     of.given[chunk] = frozenset(record.arrays)
                 for name in record.arrays:
-                    if name.startswith("additional/"):
-                        of.keys[name[11:]] = None
+                    if "/" in name:
+                        of.keys[name] = None
                 if record.size is not None:
                     self.chunk_size = record.size if self.chunk_size is None else self.chunk_size
             case records.Overwrite(path=path, chunk=chunk, dataset=name):
                 of = self._set(path)
                 of.cells.setdefault(chunk, 0)
-                if name.startswith("additional/"):
-                    of.keys[name[11:]] = None
+                if "/" in name:
+                    of.keys[name] = None
             case records.Labels(path=path):
                 self._set(path)
             case records.Clear(path=path, chunks=chunks):
@@ -206,10 +211,11 @@ def write(stats: Statistics, file: h5py.File) -> None:
             _set_text(group, "chunks", json.dumps({str(c): n for c, n in of.cells.items()}))
             _set_count(group, "len", sum(of.cells.values()))
             _set_count(group, "revision", of.revision)
-            if of.keys:
-                group.attrs.create("additional_keys", list(of.keys), dtype=h5py.string_dtype())
-            elif "additional_keys" in group.attrs:
-                del group.attrs["additional_keys"]
+            for gone in [n for n in group.attrs if n.endswith("_keys") and not of.keys_of(n[:-5])]:
+                del group.attrs[gone]
+            for collection in dict.fromkeys(name.split("/", 1)[0] for name in of.keys):
+                keys = of.keys_of(collection)
+                group.attrs.create(f"{collection}_keys", keys, dtype=h5py.string_dtype())
         else:
             tag = stats.tags[path.split("/", 1)[1]]
             chunks = {str(c): {"inc": inc, "out": out} for c, (inc, out) in tag.chunks.items()}
@@ -248,7 +254,9 @@ def _write_chunk_size(stats: Statistics, file: h5py.File) -> None:
 def _read_set(group: h5py.Group) -> SetCounts:
     of = SetCounts(revision=int(group.attrs.get("revision", 0)))
     of.cells = {int(c): int(n) for c, n in _json(group, "chunks", {}).items()}
-    of.keys = dict.fromkeys(str(k) for k in group.attrs.get("additional_keys", ()))
+    for name in group.attrs:
+        if name.endswith("_keys"):
+            of.keys.update(dict.fromkeys(f"{name[:-5]}/{k}" for k in group.attrs[name]))
     if len(group) != len(of.cells):  # chunks that were made but never counted
         for name in group:
             if name.isdecimal():
