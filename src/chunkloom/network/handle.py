@@ -363,11 +363,15 @@ class Handle:
         if self._journal is not None:
             self._journal.close()
             self._journal = None
-        with self._keep_out_others():
-            found = statistics.read_identity(view.file)
-            if known is None or found != self._base or known.generation == statistics.ZERO:
-                self._stats = statistics.read(view.file)
-                self._base = found
+        try:
+            with self._keep_out_others():
+                found = statistics.read_identity(view.file)
+                if known is None or found != self._base or known.generation == statistics.ZERO:
+                    self._stats = statistics.read(view.file)
+                    self._base = found
+        except BaseException:
+            self._drop()
+            raise
 
     def _belongs(self, journal: Journal) -> bool:
         """Whether a journal's records are still to be added to this base."""

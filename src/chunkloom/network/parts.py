@@ -13,8 +13,10 @@ import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
 
+import h5py
+import numpy as np
 import numpy.typing as npt
 
 from chunkloom.network.appending import ChunkState, MorphologyIndex, plan_rows
@@ -55,6 +57,7 @@ class Part:
         os.makedirs(folder, exist_ok=True)
         self.path = os.path.join(folder, f"{name}.part")
         self._stats = Statistics()
+        self._dtypes: dict[tuple[str, str], np.dtype[Any]] = {}
         journal = Journal.open(self.path)
         if journal is None:
             journal = Journal.create(self.path, Base(uuid.uuid4().bytes, _STATE))
@@ -65,7 +68,7 @@ class Part:
             raise LockedError(f"part {name!r} of {path} is open in another process; give each worker its own name") from error
         self._journal = journal
         for record, end in journal.new_records(journal.end):
-            self._stats.note(record)
+            self._note(record)
             journal.end = end
 
     def append_data(
@@ -91,11 +94,15 @@ class Part:
         if of is None:
             self._submit(Group(path, {"cell_type": cell_type, "created_at": now()}))
             of = self._stats.sets[path]
-        state = ChunkState(of.cells.get(where.id, 0), of.given.get(where.id, frozenset()), {})
-        if state.cells and additional is not None:
-            gaps = [k for k in additional if f"additional/{k}" not in state.datasets]
-            if gaps:
-                raise ParameterError(f"chunk {where.coordinates}: {state.cells} of its cells have no {gaps[0]!r}; give it to all")
+        cells, given = of.cells.get(where.id, 0), of.given.get(where.id, frozenset())
+        known_keys = {n[11:] for n in given if n.startswith("additional/")}
+        if cells and known_keys != set(additional or {}):
+            raise ParameterError(
+                f"chunk {where.coordinates} of {cell_type!r}: its {cells} cells have additional data {sorted(known_keys)}, these "
+                f"{sorted(additional or {})}. In a part, all cells of a chunk have the same"
+            )
+        dtypes = {k: (cells, self._dtypes[path, k]) for k in additional or {} if (path, k) in self._dtypes}
+        state = ChunkState(cells, given, dtypes)
         self._submit(
             plan_rows(
                 path, where, where.size or known, state, positions=positions, rotations=rotations, morphologies=index,
@@ -134,7 +141,14 @@ class Part:
 
     def _submit(self, record: Record) -> None:
         self._journal.append(record)
+        self._note(record)
+
+    def _note(self, record: Record) -> None:
         self._stats.note(record)
+        if isinstance(record, Rows):
+            for name, rows in record.arrays.items():
+                if name.startswith("additional/"):
+                    self._dtypes.setdefault((record.path, name[11:]), rows.dtype)
 
 
 def part_paths(path: str | os.PathLike[str]) -> list[str]:
@@ -184,8 +198,7 @@ def merge_parts(network: NetworkFile) -> int:
 
 
 def _absorb(owner: Handle, parts: list[tuple[str, Journal]]) -> None:
-    checked = _check(owner.stats(), parts)
-    owner.absorb(_merged(owner, checked))
+    owner.absorb(_merged(owner, _check(owner, parts)))
 
 
 def _merged(owner: Handle, parts: list[tuple[str, Journal]]) -> Iterator[Record]:
@@ -200,11 +213,12 @@ def _placed(stats: Statistics, record: Record) -> Record:
     return replace(record, before=stats.count(record.path, record.chunk)) if isinstance(record, Rows) else record
 
 
-def _check(stats: Statistics, parts: list[tuple[str, Journal]]) -> list[tuple[str, Journal]]:
+def _check(owner: Handle, parts: list[tuple[str, Journal]]) -> list[tuple[str, Journal]]:
     """Look at all parts before any is applied."""
+    stats, file = owner.stats(), owner.file()
     cells = {path: dict(of.cells) for path, of in stats.sets.items()}
-    kinds = {(path, c): names for path, of in stats.sets.items() for c, names in of.given.items()}
     tags = {tag: (of.pre, of.post) for tag, of in stats.tags.items()}
+    held: dict[tuple[str, int], dict[str, Any]] = {}
     size, connects = stats.chunk_size, []
     for path, journal in parts:
         if journal.base.state != _STATE:
@@ -217,15 +231,10 @@ def _check(stats: Statistics, parts: list[tuple[str, Journal]]) -> list[tuple[st
                     size = size or record.size
                     of = cells.setdefault(record.path, {})
                     key = (record.path, record.chunk)
-                    now_has = frozenset(record.arrays) & {"position", "morphology"}
-                    had = kinds.get(key)
-                    if record.count and had is not None and had & {"position", "morphology"} != now_has:
-                        raise ParameterError(
-                            f"{path}: chunk {as_chunk(record.chunk).coordinates} of {record.path} gets cells with "
-                            f"{sorted(now_has)}, and has some with {sorted(had)}"
-                        )
+                    if key not in held and of.get(record.chunk, 0):
+                        held[key] = _held(file, record.path, record.chunk)
                     if record.count:
-                        kinds[key] = frozenset(record.arrays)
+                        _check_kinds(path, record, held)
                     of[record.chunk] = of.get(record.chunk, 0) + record.count
                 case Group(path=group, attributes=attributes) if group.startswith(CONNECTIVITY):
                     tag, types = group.split("/", 1)[1], (attributes["pre"], attributes["post"])
@@ -238,6 +247,30 @@ def _check(stats: Statistics, parts: list[tuple[str, Journal]]) -> list[tuple[st
     for path, record in connects:
         _check_ranks(path, record, tags[record.tag], cells)
     return parts
+
+
+def _held(file: h5py.File, path: str, chunk: int) -> dict[str, Any]:
+    """Datasets of a chunk of the file that have rows, and their dtypes."""
+    group = file[path].get(str(chunk), {})
+    found = {name: node.dtype for name, node in group.items() if isinstance(node, h5py.Dataset) and len(node)}
+    kept = group.get("additional", {})
+    return found | {f"additional/{key}": node.dtype for key, node in kept.items() if len(node)}
+
+
+def _check_kinds(path: str, record: Rows, held: dict[tuple[str, int], dict[str, Any]]) -> None:
+    """Whether the cells of a record have what the others of their chunk have."""
+    given = {name: rows.dtype for name, rows in record.arrays.items()}
+    had = held.setdefault((record.path, record.chunk), given)
+    where = f"{path}: chunk {as_chunk(record.chunk).coordinates} of {record.path}"
+    for name in had.keys() | given.keys():
+        if name in ("rotation", "labels"):
+            continue
+        if (name in had) != (name in given) and (given.get(name) or had[name]).kind == "f" and name.startswith("additional/"):
+            continue  # NaN stands for what is missing
+        if (name in had) != (name in given):
+            raise ParameterError(f"{where} gets cells with {sorted(given)}, and has some with {sorted(had)}")
+        if had[name] != given[name] and name.startswith("additional/"):
+            raise ParameterError(f"{where}: {name[11:]!r} is {given[name]}, and {had[name]} before")
 
 
 def _check_ranks(
