@@ -83,6 +83,8 @@ class Applier:
                 self._store_morphology(record)
             case records.MorphologyMeta(meta=meta):
                 self._write_meta(json.loads(meta))
+            case records.Touch():
+                pass
             case _:
                 raise TypeError(type(record).__name__)
 

@@ -66,9 +66,9 @@ class Morphology:
                 f"morphology: {n} points of shape {self.points.shape} with columns of {[len(c) for c in columns]}, {b} branch ends "
                 f"and {len(self.parents)} parents; they must agree"
             )
-        rising = b == 0 or (self.ends[0] > 0 and bool((np.diff(self.ends) > 0).all()))
+        rising = b == 0 or (self.ends[0] >= 0 and bool((np.diff(self.ends) >= 0).all()))
         if not rising or (self.ends[-1] if b else 0) != n:
-            raise ParameterError(f"morphology: branch ends must rise to the {n} points, found {self.ends.tolist()}")
+            raise ParameterError(f"morphology: branch ends must not fall, and end at the {n} points, found {self.ends.tolist()}")
         if (self.parents >= np.arange(b)).any() or (self.parents < -1).any():
             raise ParameterError(f"morphology: a branch's parent must come before it, found {self.parents.tolist()}")
 

@@ -127,13 +127,18 @@ class MorphologyMeta:
     meta: str
 
 
+@dataclass(frozen=True)
+class Touch:
+    """Nothing but the next state of the file."""
+
+
 Record = (
-    Rows | Overwrite | Labels | Clear | Group | Delete | Connect | Forget | Blob | Morphology | MorphologyMeta
+    Rows | Overwrite | Labels | Clear | Group | Delete | Connect | Forget | Blob | Morphology | MorphologyMeta | Touch
 )
 _KINDS: dict[str, type[Record]] = {
     t.__name__: t
     for t in (
-        Rows, Overwrite, Labels, Clear, Group, Delete, Connect, Forget, Blob, Morphology, MorphologyMeta,
+        Rows, Overwrite, Labels, Clear, Group, Delete, Connect, Forget, Blob, Morphology, MorphologyMeta, Touch,
     )
 }  # fmt: skip
 _FIELDS = {t: [f.name for f in dataclasses.fields(t) if f.name != "arrays"] for t in _KINDS.values()}
