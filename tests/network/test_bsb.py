@@ -21,8 +21,8 @@ if "chunkloom" not in {e.name for e in entry_points(group="bsb.storage.engines")
 
 os.environ.setdefault("BSB_IGNORE_PARALLEL", "1")
 
-from bsb import CellType, Chunk, Configuration, MorphologySet, Scaffold, Storage  # noqa: E402
-from bsb.morphologies import parse_morphology_content  # noqa: E402
+from bsb import CellType, Chunk, Configuration, MorphologySet, Scaffold, Storage, parse_morphology_content  # noqa: E402
+
 
 from chunkloom.network import NetworkFile, check  # noqa: E402
 
@@ -58,7 +58,7 @@ def fill(storage: Any) -> None:
     """Some of everything, through BSB's interfaces."""
     rng = np.random.default_rng(5)
     swc = "1 1 0 0 0 5 -1\n2 3 0 10 0 1 1\n3 3 5 20 0 1 2\n4 3 -5 20 0 1 2\n5 2 0 -9 0 1 1"
-    morphologies = [storage.morphologies.save(n, parse_morphology_content(swc, fmt="swc")) for n in "AB"]
+    morphologies = [storage.morphologies.save(n, parse_morphology_content(swc)) for n in "AB"]
     cells = storage.require_placement_set(cell_type("cell"))
     others = storage.require_placement_set(cell_type("other"))
     for c in [(10, 0, 0), (2, 0, 0), (-1, 0, 0)]:
