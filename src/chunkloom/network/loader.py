@@ -21,6 +21,7 @@ from chunkloom.network.records import Overwrite, Rows
 from chunkloom.network.resource import Network, checked_name
 
 Array = npt.NDArray[Any]
+_MANY = 50  # chunks from which opening the file once more pays
 
 
 class ChunkLoader:
@@ -336,15 +337,17 @@ def gather(
     total = sum(counts)
     out = np.empty((total, *like.shape[1:]), like.dtype)
     missing: Array | None = None
-    group = group_of(handle, path)
-    find, read, name, at = hdf5.find, hdf5.read_into, dataset.encode(), 0
-    for id, count in zip(ids, counts, strict=True):
-        if count:
-            found = None if group is None else find(group, b"%d/%s" % (id, name))
-            have = 0 if found is None else read(found, out[at : at + count])
-            if have < count:
-                out[at + have : at + count] = fill
-                missing = np.zeros(total, bool) if missing is None else missing
-                missing[at + have : at + count] = True
-            at += count
+    many = handle.file_for_many() if len(ids) > _MANY else contextlib.nullcontext(handle.file)
+    with many as file:
+        group = file[path].id if path in file else None
+        name, at = dataset.encode(), 0
+        for id, count in zip(ids, counts, strict=True):
+            if count:
+                found = None if group is None else hdf5.find(group, b"%d/%s" % (id, name))
+                have = 0 if found is None else hdf5.read_into(found, out[at : at + count])
+                if have < count:
+                    out[at + have : at + count] = fill
+                    missing = np.zeros(total, bool) if missing is None else missing
+                    missing[at + have : at + count] = True
+                at += count
     return out, missing
