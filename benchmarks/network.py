@@ -2,9 +2,10 @@
 
     python benchmarks/network.py [--rounds 3] [--slow-rounds 1] [--only append,connect] [--scale]
 
-Both engines are used through BSB's interfaces. Ours includes making the HDF5 file that other programs read (a checkpoint); files
-are made and opened anew for each measurement. Times are CPU seconds (user and system) of this process, medians of rounds in
-which the engines take turns; wall seconds stand beside them. Needs bsb-core and bsb-hdf5 8.0.2, and chunkloom installed.
+Both engines are used through BSB's interfaces. Ours includes making the HDF5 file that other programs read (a
+checkpoint); files are made and opened anew for each measurement. Times are CPU seconds (user and system) of this
+process, medians of rounds in which the engines take turns; wall seconds stand beside them. Needs bsb-core and
+bsb-hdf5 8.0.2, and chunkloom installed.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def timed(work: Callable[[], Any]) -> Timing:
 def cell_type(name: str) -> Any:
     from bsb import CellType
 
-    return CellType(name=name, spatial=dict(radius=1, count=1))
+    return CellType(name=name, spatial={"radius": 1, "count": 1})
 
 
 def chunks(count: int) -> list[Any]:
@@ -215,7 +216,10 @@ def compare(folder: Path, rounds: int, slow: int, only: list[str]) -> None:
         base = statistics.median(t[0] for t in ours)
         growth = statistics.median(t[0] for t in many) / base
         verdict = "met" if growth <= 4 else "MISSED"
-        print(f"| append 10,000 chunks: ours against our 3,000 | | {base * growth:.3f} | {growth:.2f}x | | | | <= 4x | {verdict} |")
+        print(
+            f"| append 10,000 chunks: ours against our 3,000 | | {base * growth:.3f} | {growth:.2f}x | | | | <= 4x | "
+            f"{verdict} |"
+        )
         payload = 3000 * 100 * 48
         extra = (sizes[0] - 1.5 * payload) / 3000
         verdict = "met" if extra <= 2500 else "MISSED"
@@ -268,7 +272,11 @@ def scale(folder: Path, rounds: int) -> None:
     for at, what, unit in ((0, "ms", 1e3), (1, "bytes", 1)):
         few, many = (per[c][at] * unit for c in per)
         verdict = "met" if many <= 1.2 * few else "MISSED"
-        print(f"| {what} a chunk: 1,000 chunks, 50,000 chunks | {few:.4g} | {many:.4g} | {many / few:.2f}x | <= 1.2x | {verdict} |", flush=True)
+        print(
+            f"| {what} a chunk: 1,000 chunks, 50,000 chunks | {few:.4g} | {many:.4g} | {many / few:.2f}x | <= 1.2x | "
+            f"{verdict} |",
+            flush=True,
+        )
 
 
 def main() -> None:

@@ -1,6 +1,8 @@
+# ruff: noqa: C408  (configurations read best as calls)
 """BSB's own suite of tests for storage engines, on ours; and files that go to and fro between BSB's engine and ours.
 
-Needs the packages of the extra `bsb` (and bsb-test, bsb-hdf5), and chunkloom installed so that BSB finds its entry point.
+Needs the packages of the extra `bsb` (and bsb-test, bsb-hdf5), and chunkloom installed so that BSB finds its entry
+point.
 """
 
 from __future__ import annotations
@@ -22,7 +24,6 @@ if "chunkloom" not in {e.name for e in entry_points(group="bsb.storage.engines")
 os.environ.setdefault("BSB_IGNORE_PARALLEL", "1")
 
 from bsb import CellType, Chunk, Configuration, MorphologySet, Scaffold, Storage, parse_morphology_content  # noqa: E402
-
 
 from chunkloom.network import NetworkFile, check  # noqa: E402
 

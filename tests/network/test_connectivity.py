@@ -232,7 +232,7 @@ def test_a_chunk_may_connect_to_more_than_ten_thousand_others(tmp_path: Any, for
     links.connect(network.placement("hub"), many, np.zeros(count - first, int), np.arange(first, count))
     network.close()
     assert len(links.get_global_chunks("out", (0, 0, 0))) == count
-    pre, post = links.load_connections()
+    _, post = links.load_connections()
     assert sorted(post[:, 0].tolist()) == list(range(count))
     with h5py.File(path) as file:
         assert file["connectivity/links/out/0"].attrs["chunk_list"].shape == (count, 3)

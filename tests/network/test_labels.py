@@ -38,9 +38,7 @@ def test_labels_add_up(cells: Any) -> None:
     assert cells.get_unique_labels() == [set(), {"a", "b"}, {"c"}, {"a", "b", "c"}, {"d"}]
 
 
-@pytest.mark.parametrize(
-    ("chunks", "rank", "id"), [([1], 0, 4), ([1, 2], 0, 4), ([1, 2], 5, 9), ([2], 3, 11)], ids=str
-)
+@pytest.mark.parametrize(("chunks", "rank", "id"), [([1], 0, 4), ([1, 2], 0, 4), ([1, 2], 5, 9), ([2], 3, 11)], ids=str)
 def test_ranks_count_what_the_chunk_filter_leaves(
     network: NetworkFile, cells: Any, chunks: list[int], rank: int, id: int
 ) -> None:

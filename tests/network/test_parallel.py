@@ -110,7 +110,8 @@ def test_only_one_of_several_creates_a_file(tmp_path: Path) -> None:
     )
     path = tmp_path / "net.hdf5"
     started = [
-        subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, env=os.environ) for _ in range(3)
+        subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, env=os.environ)
+        for _ in range(3)
     ]
     out = [p.communicate()[0] for p in started]
     assert sorted(out) == [b"", b"", b"made\n"]
@@ -346,7 +347,6 @@ def test_a_part_is_continued_after_a_kill(network: NetworkFile) -> None:
 
 @pytest.mark.parametrize("fault", ["cells", "size", "mixed"])
 def test_parts_that_do_not_go_together_are_not_merged(network: NetworkFile, fault: str) -> None:
-
 
     with Part(network.path, "a") as part:
         part.append_data("cell", (0, 0, 0), np.zeros((2, 3)))

@@ -223,9 +223,14 @@ def test_excluding_leaves_the_rest(network: NetworkFile) -> None:
 def test_a_context_gives_its_filter_back_after_an_error(network: NetworkFile) -> None:
     cells = three(network)
     cells.set_chunk_filter([A])
-    with pytest.raises(RuntimeError), cells.chunk_context([B, C]):
-        assert len(cells) == 8
-        raise RuntimeError
+
+    def fail() -> None:
+        with cells.chunk_context([B, C]):
+            assert len(cells) == 8
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
     assert cells.load_ids().tolist() == [0, 1, 2, 3]
 
 

@@ -1,7 +1,8 @@
 """The Brain Scaffold Builder's storage engine `chunkloom`: `storage: {engine: chunkloom, root: net.hdf5}`.
 
-An adapter: BSB's interfaces on one side, `chunkloom.network` on the other, and nothing decided in between but BSB's own types, errors
-and habits (an empty chunk filter means every chunk there). Imported by BSB through the entry point `bsb.storage.engines`; needs the extra `bsb`.
+An adapter: BSB's interfaces on one side, `chunkloom.network` on the other, and nothing decided in between but BSB's
+own types, errors and habits (an empty chunk filter means every chunk there). Imported by BSB through the entry point
+`bsb.storage.engines`; needs the extra `bsb`.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ def _new_root() -> str:
 
 
 @config.node
-class StorageNode(BsbStorageNode):
+class StorageNode(BsbStorageNode):  # type: ignore[misc, unused-ignore]
     """The `storage` block of a configuration."""
 
     root = config.attr(type=str, default=_new_root, call_default=True)
 
 
-class Engine(BsbEngine):
+class Engine(BsbEngine):  # type: ignore[misc, unused-ignore]
     """One network file, for BSB."""
 
     def __init__(self, root: Any, comm: Any) -> None:
@@ -73,7 +74,7 @@ class Engine(BsbEngine):
 
     @property
     def root_slug(self) -> str:
-        return os.path.relpath(self._root)
+        return str(os.path.relpath(self._root))
 
     @staticmethod
     def recognizes(root: Any, comm: Any) -> bool:

@@ -15,7 +15,7 @@ from chunkloom.network import ConnectivitySet as Ours
 from chunkloom.network.errors import SetExistsError, SetNotFoundError
 
 
-class ConnectivitySet(BsbConnectivitySet):
+class ConnectivitySet(BsbConnectivitySet):  # type: ignore[misc, unused-ignore]
     """The connections of one tag, for BSB."""
 
     def __init__(self, engine: Any, tag: str) -> None:

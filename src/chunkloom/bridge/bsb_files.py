@@ -10,7 +10,7 @@ from bsb.exceptions import MissingActiveConfigError
 from bsb.storage.interfaces import FileStore as BsbFileStore
 
 
-class FileStore(BsbFileStore):
+class FileStore(BsbFileStore):  # type: ignore[misc, unused-ignore]
     """The stored files, for BSB: content comes with its metadata."""
 
     def all(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from chunkloom.network import Morphology
 from chunkloom.network.errors import NetworkExistsError, NetworkNotFoundError
 
 
-class MorphologyRepository(BsbRepository):
+class MorphologyRepository(BsbRepository):  # type: ignore[misc, unused-ignore]
     """The stored morphologies, for BSB."""
 
     def all(self) -> list[StoredMorphology]:

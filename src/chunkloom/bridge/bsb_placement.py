@@ -35,11 +35,11 @@ def to_bsb(chunk: Chunk) -> BsbChunk:
     return BsbChunk(chunk.coordinates, np.nan if chunk.size is None else chunk.size)
 
 
-class PlacementSet(BsbPlacementSet):
+class PlacementSet(BsbPlacementSet):  # type: ignore[misc, unused-ignore]
     """The cells of one type, for BSB.
 
-    Differs from `chunkloom.network.PlacementSet` where BSB expects it: an empty chunk filter is every chunk, an empty label
-    filter is none.
+    Differs from `chunkloom.network.PlacementSet` where BSB expects it: an empty chunk filter is every chunk, an
+    empty label filter is none.
     """
 
     def __init__(self, engine: Any, cell_type: Any) -> None:

@@ -127,7 +127,7 @@ def _vectors(values: npt.ArrayLike, what: str, where: str) -> Array:
 def _morphologies(index: MorphologyIndex, n: int, where: str) -> Array:
     indices = np.asarray(index.indices)
     _same_length("morphologies", len(indices), n, where)
-    if n and not (0 <= indices.min() and indices.max() < len(index.names)):
+    if n and not (indices.min() >= 0 and indices.max() < len(index.names)):
         raise ParameterError(f"{where}: morphology indices must be 0 to {len(index.names) - 1}")
     return indices.astype(np.int64)
 
@@ -168,4 +168,6 @@ def fit(values: Array, dtype: np.dtype[Any], what: str) -> Array:
 
 def _same_length(what: str, found: int, expected: int, where: str) -> None:
     if found != expected:
-        raise ParameterError(f"{where}: {what} for {found} cells, but {expected} cells are appended. Nothing was written")
+        raise ParameterError(
+            f"{where}: {what} for {found} cells, but {expected} cells are appended. Nothing was written"
+        )

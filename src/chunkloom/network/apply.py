@@ -272,4 +272,3 @@ def apply_labels(group: h5py.Group, record: records.Labels) -> None:
         elif size:
             hdf5.replace_rows(chunk_group, b"labels", new)
     sets.write(group)
-

@@ -1,7 +1,8 @@
 """Connections written the way the format keeps them: each twice, in contiguous blocks per pair of chunks.
 
-For a local chunk, `chunk_list` names the global chunks in the order of their blocks; an attribute per global chunk holds its block's first
-row. New rows of a pair that is the last block, or new, are appended; else the local chunk is rebuilt once, whatever the number of records.
+For a local chunk, `chunk_list` names the global chunks in the order of their blocks; an attribute per global chunk
+holds its block's first row. New rows of a pair that is the last block, or new, are appended; else the local chunk is
+rebuilt once, whatever the number of records.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def _extend(parent: Any, local: int, new: dict[int, list[tuple[Array, Array]]]) 
             if i in counts and have is not None:
                 parts.append(have[first[i] : first[i] + counts[i]])
             parts.extend(piece[column] for piece in new.get(i, ()))
-        hdf5.replace_rows(group.id, dataset_name, _join(parts))
+        hdf5.replace_pieces(group.id, dataset_name, parts)
     starts, at = {}, 0
     for i in order:
         starts[i] = at

@@ -21,7 +21,8 @@ def check(network: NetworkFile) -> list[str]:
     """Every fault of a file, in words; none for a sound one.
 
     Counts against what is stored; rows of a chunk against its cells; label numbers and morphologies against their
-    lists; blocks of connections against their table, both copies of each against each other, and both ends against the cells.
+    lists; blocks of connections against their table, both copies of each against each other, and both ends against
+    the cells.
     """
     with network.read_scope(), network.reading() as handle:
         try:
@@ -50,7 +51,7 @@ def _faults(file: h5py.File, stats: Statistics) -> Iterator[str]:
 
 
 def _set_faults(file: h5py.File, path: str, counts: SetCounts, root_of: str) -> Iterator[str]:
-    group = file[path] if path in file else {}
+    group = file.get(path, {})
     sets = LabelSets.read(group).sets if path in file else {0: frozenset()}
     for chunk, cells in counts.cells.items():
         if not 0 <= chunk < IDS:

@@ -165,7 +165,7 @@ def chunk_ids(coordinates: npt.ArrayLike) -> npt.NDArray[np.int64]:
 def chunk_coordinates(ids: npt.ArrayLike) -> npt.NDArray[np.int16]:
     """Coordinates (N, 3) of chunk ids: the inverse of `chunk_ids`."""
     i = np.asarray(ids, dtype=np.int64).reshape(-1, 1) >> np.array([0, 16, 32])
-    return (i & 0xFFFF).astype(np.uint16).view(np.int16)
+    return np.asarray((i & 0xFFFF).astype(np.uint16).view(np.int16))
 
 
 def _signed(bits: int) -> int:

@@ -1,4 +1,5 @@
-"""A network file written anew, without the holes that replaced datasets and attributes leave, and with small HDF5 chunks."""
+"""A network file written anew, without the holes that replaced datasets and attributes leave, and with small HDF5
+chunks."""
 
 from __future__ import annotations
 
@@ -66,5 +67,3 @@ def _copy_attributes(source: h5py.Group, target: h5py.Group) -> None:
 
 def _dtype(node: h5py.Group, name: str) -> Any:
     return node.attrs.get_id(name).dtype
-
-

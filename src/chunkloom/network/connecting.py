@@ -1,4 +1,5 @@
-"""From connections between cells to connections between chunks: checks, and the order they are stored in. Pure arrays."""
+"""From connections between cells to connections between chunks: checks, and the order they are stored in. Pure
+arrays."""
 
 from __future__ import annotations
 
@@ -81,23 +82,21 @@ def sorted_blocks(
         Locations (N, 3), and the ranks in their chunks (N,) that replace the first column.
     """
     pairs = len(pre_chunks) * len(post_chunks)
-    kind = np.uint16 if pairs <= 1 << 16 else np.uint32 if pairs <= 1 << 32 else np.uint64
-    key = post_at.astype(kind)
-    key *= kind(len(pre_chunks))
-    key += pre_at.astype(kind)
+    kind: Any = np.uint16 if pairs <= 1 << 16 else np.uint32 if pairs <= 1 << 32 else np.uint64
+    key: Array = post_at.astype(kind) * kind(len(pre_chunks)) + pre_at.astype(kind)
     if len(key) and np.all(key[1:] >= key[:-1]):
-        order: Any = slice(None)
+        order: Any = None
     else:
         order = np.argsort(key, kind="stable")
-        key = key[order]
+        key = key.take(order)
     starts = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
     counts = np.diff(starts, append=len(key))
     present = key[starts].astype(np.int64)
     post_index, pre_index = np.divmod(present, len(pre_chunks))
     columns = []
     for rows, ranks in (sources, targets):
-        moved = rows[order] if not isinstance(order, slice) else rows.copy()
-        moved[:, 0] = ranks[order]
+        moved = rows.copy() if order is None else rows.take(order, 0)
+        moved[:, 0] = ranks if order is None else ranks.take(order)
         columns.append(moved)
     return Connect(
         tag,
@@ -126,7 +125,7 @@ def _narrow(rows: Array, selection: Selection, what: str) -> Array:
     if low < 0 or high >= size:
         wrong = low if low < 0 else high
         raise RankError(f"{what}: cell {wrong} does not exist; {size} cells are selected. Nothing was written")
-    if (rows[:, 1:] < -1).any():
+    if low >= 0 and int(rows.min()) < -1:
         raise ParameterError(f"{what}: branch and point must be -1 (the whole cell) or more. Nothing was written")
     return narrow(rows)
 
@@ -139,5 +138,5 @@ def _split(selection: Selection, cells: Array) -> tuple[Array, Array]:
         table = np.repeat(np.arange(len(selection.chunks), dtype=kind), selection.counts)
         starts = np.cumsum(selection.counts) - selection.counts
         ranks = np.arange(size) - np.repeat(starts, selection.counts)
-        return table[cells], ranks.astype(cells.dtype)[cells] if cells.dtype.kind == "i" else ranks[cells]
+        return table.take(cells), ranks.astype(cells.dtype).take(cells)
     return selection.in_chunks(cells.astype(np.int64))

@@ -1,7 +1,7 @@
 """Connectivity sets: connections between the cells of two placement sets, stored by pairs of chunks.
 
-A location is (cell, branch, point), -1 and -1 for the whole cell. Stored twice: as incoming ("inc": the local chunk is the
-postsynaptic one) and as outgoing ("out"). Knows how connections are asked for, not how the file is kept.
+A location is (cell, branch, point), -1 and -1 for the whole cell. Stored twice: as incoming ("inc": the local chunk
+is the postsynaptic one) and as outgoing ("out"). Knows how connections are asked for, not how the file is kept.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from chunkloom.network.errors import (
     SetExistsError,
     SetNotFoundError,
 )
-from chunkloom.network.handle import ReadHandle, WriteHandle, handles_handles
+from chunkloom.network.handle import OWN, ReadHandle, WriteHandle, handles_handles
 from chunkloom.network.placement import PlacementSet
 from chunkloom.network.provenance import now
 from chunkloom.network.records import Clear, Connect, Delete, Group
@@ -81,7 +81,8 @@ class ConnectivitySet(Resource):
                     writer.submit(_made(pre, post, tag))
         if of is not None and (of.pre, of.post) != (pre, post):
             raise SetExistsError(
-                f"connectivity set {tag!r} connects {of.pre!r} to {of.post!r}, not {pre!r} to {post!r}; choose another tag"
+                f"connectivity set {tag!r} connects {of.pre!r} to {of.post!r}, not {pre!r} to {post!r}; choose another "
+                f"tag"
             )
         return cls(network, tag)
 
@@ -125,7 +126,7 @@ class ConnectivitySet(Resource):
         sources: npt.ArrayLike,
         targets: npt.ArrayLike,
         *,
-        handle: WriteHandle,
+        handle: WriteHandle = OWN,
     ) -> None:
         """Connect cells, given by their ranks among the cells the two sets' filters leave.
 
@@ -157,7 +158,7 @@ class ConnectivitySet(Resource):
         sources: npt.ArrayLike,
         targets: npt.ArrayLike,
         *,
-        handle: WriteHandle,
+        handle: WriteHandle = OWN,
     ) -> None:
         """Connect cells of two chunks, given by their ranks in those chunks; see `connect`."""
         self._counts(handle)
@@ -176,21 +177,21 @@ class ConnectivitySet(Resource):
     # ---- loading
 
     @handles_handles("r")
-    def get_local_chunks(self, direction: Direction, *, handle: ReadHandle) -> list[Chunk]:
+    def get_local_chunks(self, direction: Direction, *, handle: ReadHandle = OWN) -> list[Chunk]:
         """Chunks that have connections in a direction, in the order of their ids."""
         self._counts(handle)
         parent = handle.file[f"{self._path}/{_checked(direction)}"]
         return [Chunk.from_id(c, handle.stats.chunk_size) for c in sorted(int(n) for n in parent)]
 
     @handles_handles("r")
-    def get_global_chunks(self, direction: Direction, local: Chunklike, *, handle: ReadHandle) -> list[Chunk]:
+    def get_global_chunks(self, direction: Direction, local: Chunklike, *, handle: ReadHandle = OWN) -> list[Chunk]:
         """Chunks at the other end of a local chunk's connections, in the order of their ids."""
         _, blocks = self._local(handle, direction, as_chunk(local))
         return [Chunk.from_id(c, handle.stats.chunk_size) for c in sorted(blocks.ids)]
 
     @handles_handles("r")
     def load_block_connections(
-        self, direction: Direction, local: Chunklike, global_: Chunklike, *, handle: ReadHandle
+        self, direction: Direction, local: Chunklike, global_: Chunklike, *, handle: ReadHandle = OWN
     ) -> tuple[Ints, Ints]:
         """Local and global locations, (N, 3) each, of the connections between two chunks; none if there are none."""
         group, blocks = self._local(handle, direction, as_chunk(local))
@@ -203,7 +204,7 @@ class ConnectivitySet(Resource):
 
     @handles_handles("r")
     def load_local_connections(
-        self, direction: Direction, local: Chunklike, *, handle: ReadHandle
+        self, direction: Direction, local: Chunklike, *, handle: ReadHandle = OWN
     ) -> tuple[Ints, Ints, Ints]:
         """All connections of a local chunk: local locations (N, 3), chunk ids (N,) and global locations (N, 3)."""
         group, blocks = self._local(handle, direction, as_chunk(local))
@@ -237,7 +238,8 @@ class ConnectivitySet(Resource):
         local: Chunklike | None = None,
         global_: Chunklike | None = None,
     ) -> Iterator[Any]:
-        """The same blocks for nested loops: (direction, of (local chunk, of (global chunk, data))). An axis that is given is left out."""
+        """The same blocks for nested loops: (direction, of (local chunk, of (global chunk, data))). An axis that is
+        given is left out."""
 
         def over_globals(way: Direction, here: Chunk) -> Any:
             if global_ is not None:
@@ -261,9 +263,10 @@ class ConnectivitySet(Resource):
         pre_chunks: Iterable[Chunklike] | None = None,
         post_chunks: Iterable[Chunklike] | None = None,
         *,
-        handle: ReadHandle,
+        handle: ReadHandle = OWN,
     ) -> tuple[Ints, Ints]:
-        """All connections as presynaptic and postsynaptic locations, (N, 3) each, with the ids of cells in their whole sets.
+        """All connections as presynaptic and postsynaptic locations, (N, 3) each, with the ids of cells in their
+        whole sets.
 
         Parameters
         ----------
@@ -276,7 +279,8 @@ class ConnectivitySet(Resource):
         keep_pre, keep_post = _only(pre_chunks), _only(post_chunks)
         keep_local, keep_global = (keep_pre, keep_post) if direction == "out" else (keep_post, keep_pre)
         local_first, global_first = (
-            self._first_ids(handle, name) for name in ((self.pre, self.post) if direction == "out" else (self.post, self.pre))
+            self._first_ids(handle, name)
+            for name in ((self.pre, self.post) if direction == "out" else (self.post, self.pre))
         )
         ours, theirs = [], []
         for chunk in self.get_local_chunks(direction, handle=handle):
@@ -297,7 +301,7 @@ class ConnectivitySet(Resource):
         return (a, b) if direction == "out" else (b, a)
 
     @handles_handles("r")
-    def get_chunk_stats(self, *, handle: ReadHandle) -> dict[int, dict[str, int]]:
+    def get_chunk_stats(self, *, handle: ReadHandle = OWN) -> dict[int, dict[str, int]]:
         """Incoming and outgoing connections per chunk id."""
         return {c: {"inc": inc, "out": out} for c, (inc, out) in sorted(self._counts(handle).chunks.items())}
 
@@ -343,7 +347,8 @@ class ConnectivitySet(Resource):
 def plan_block(
     tag: str, pre: Chunk, post: Chunk, sources: npt.ArrayLike, targets: npt.ArrayLike, known: dict[str, int | None]
 ) -> Connect | None:
-    """The record for connections between two chunks. `known`: cells of both chunks, or None where that cannot be told."""
+    """The record for connections between two chunks. `known`: cells of both chunks, or None where that cannot be
+    told."""
     src, dst = locations(sources, f"{tag!r}, sources"), locations(targets, f"{tag!r}, targets")
     if len(src) != len(dst):
         raise ParameterError(f"{tag!r}: {len(src)} sources for {len(dst)} targets; nothing was written")
@@ -351,7 +356,9 @@ def plan_block(
         cells = known[what]
         if len(rows) and (rows[:, 0].min() < 0 or (cells is not None and rows[:, 0].max() >= cells)):
             has = "" if cells is None else f"; the chunk has {cells} cells"
-            raise RankError(f"{tag!r}, {what}: cells {rows[:, 0].min()} to {rows[:, 0].max()}{has}. Nothing was written")
+            raise RankError(
+                f"{tag!r}, {what}: cells {rows[:, 0].min()} to {rows[:, 0].max()}{has}. Nothing was written"
+            )
     if not len(src):
         return None
     ids = {"pre": np.array([pre.id]), "post": np.array([post.id]), "counts": np.array([len(src)])}
@@ -376,7 +383,7 @@ def _checked(direction: str) -> Direction:
 
 def _several(chunks: Any) -> list[Chunk]:
     if isinstance(chunks, Chunk | int | np.integer | str):
-        return [as_chunk(chunks)]
+        return [as_chunk(chunks if isinstance(chunks, Chunk | str) else int(chunks))]
     given = list(chunks)
     if len(given) == 3 and all(isinstance(c, int | np.integer) for c in given):
         return [Chunk(given)]

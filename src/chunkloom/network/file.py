@@ -1,6 +1,8 @@
-"""A network file: cells and connections in chunks, morphologies and files, in HDF5 that the Brain Scaffold Builder opens.
+"""A network file: cells and connections in chunks, morphologies and files, in HDF5 that the Brain Scaffold Builder
+opens.
 
-The entrance to the package. docs/design/network-journal.md tells how it is kept safe, docs/guide/networks.md how it is used.
+The entrance to the package. docs/design/network-journal.md tells how it is kept safe, docs/guide/networks.md how it
+is used.
 """
 
 from __future__ import annotations
@@ -38,8 +40,8 @@ BESIDE = (".journal", ".new", ".lock")
 class NetworkFile:
     """One network file. Made by `create` and `open`; a context manager that closes it.
 
-    Each write is checked, and kept once its method returns, even if the process is killed then. Other programs see it after the next
-    checkpoint: the end of a `write_scope`, `close`, or the end of the process.
+    Each write is checked, and kept once its method returns, even if the process is killed then. Other programs see
+    it after the next checkpoint: the end of a `write_scope`, `close`, or the end of the process.
 
     Attributes
     ----------
@@ -85,7 +87,9 @@ class NetworkFile:
         try:
             with handle.lock:
                 if os.path.exists(handle.path) and not overwrite:
-                    raise NetworkExistsError(f"there is a file {path} already; open it, or pass overwrite=True to replace it")
+                    raise NetworkExistsError(
+                        f"there is a file {path} already; open it, or pass overwrite=True to replace it"
+                    )
                 handle.abandon()
                 _write_empty(handle.path, parse_size(chunk_size))
                 _remove(f"{handle.path}.journal")
@@ -191,7 +195,8 @@ class NetworkFile:
         return self._handle.read_scope()
 
     def write_scope(self) -> contextlib.AbstractContextManager[WriteHandle]:
-        """Many writes under one lock, made part of the HDF5 file at the end. What was written stays, even after an error."""
+        """Many writes under one lock, made part of the HDF5 file at the end. What was written stays, even after an
+        error."""
         self._writable()
         return self._handle.write_scope()
 
@@ -234,7 +239,8 @@ class NetworkFile:
         return ConnectivitySet(self, tag)
 
     def require_connectivity(self, pre: str, post: str, tag: str) -> ConnectivitySet:
-        """The connectivity set of a tag, made if it is not there (`SetExistsError` if it is between other cell types)."""
+        """The connectivity set of a tag, made if it is not there (`SetExistsError` if it is between other cell
+        types)."""
         return ConnectivitySet.require(self, pre, post, tag)
 
     def connectivity_tags(self) -> list[str]:

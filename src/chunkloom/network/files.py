@@ -1,4 +1,5 @@
-"""Files kept inside a network file: configurations, scripts, anything, with metadata. Content is bytes or text, kept exactly."""
+"""Files kept inside a network file: configurations, scripts, anything, with metadata. Content is bytes or text, kept
+exactly."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ import h5py
 import numpy as np
 
 from chunkloom.network.errors import NetworkExistsError, NetworkNotFoundError, ParameterError
-from chunkloom.network.handle import ReadHandle, WriteHandle, handles_handles
+from chunkloom.network.handle import OWN, ReadHandle, WriteHandle, handles_handles
 from chunkloom.network.records import Blob, Delete
 from chunkloom.network.resource import Network, Resource, checked_name
 from chunkloom.network.statistics import FILES
@@ -39,17 +40,17 @@ class FileStore(Resource):
         super().__init__(network, FILES)
 
     @handles_handles("r")
-    def all(self, *, handle: ReadHandle) -> dict[str, dict[str, Any]]:
+    def all(self, *, handle: ReadHandle = OWN) -> dict[str, dict[str, Any]]:
         """Metadata of every file, by id."""
         return {id: _meta(node) for id, node in handle.file[FILES].items()}
 
     @handles_handles("r")
-    def has(self, id: str, *, handle: ReadHandle) -> bool:
+    def has(self, id: str, *, handle: ReadHandle = OWN) -> bool:
         """Whether there is a file with this id."""
         return bool(id) and "/" not in id and id in handle.file[FILES]
 
     @handles_handles("r")
-    def load(self, id: str, *, handle: ReadHandle) -> StoredFile:
+    def load(self, id: str, *, handle: ReadHandle = OWN) -> StoredFile:
         """One file (`NetworkNotFoundError` if there is none with this id)."""
         node = self._node(handle, id)
         raw = node[()]
@@ -71,7 +72,7 @@ class FileStore(Resource):
         encoding: str | None = None,
         *,
         overwrite: bool = False,
-        handle: WriteHandle,
+        handle: WriteHandle = OWN,
     ) -> str:
         """Store a file and return its id (a new one if none is given).
 
@@ -96,7 +97,7 @@ class FileStore(Resource):
         return name
 
     @handles_handles("a")
-    def remove(self, id: str, *, handle: WriteHandle) -> None:
+    def remove(self, id: str, *, handle: WriteHandle = OWN) -> None:
         """Remove a file (`NetworkNotFoundError` if there is none with this id)."""
         self._node(handle, id)
         handle.submit(Delete(f"{FILES}/{id}"))
@@ -114,7 +115,7 @@ class FileStore(Resource):
         return self.load(id).encoding
 
     @handles_handles("r")
-    def active_id(self, *, handle: ReadHandle) -> str | None:
+    def active_id(self, *, handle: ReadHandle = OWN) -> str | None:
         """Id of the active configuration, if there is one."""
         found = (id for id, meta in self.all(handle=handle).items() if meta.get("active_config"))
         return next(found, None)
@@ -129,7 +130,7 @@ class FileStore(Resource):
 
     @handles_handles("a")
     def store_active_config(
-        self, config: Any, meta: Mapping[str, Any] | None = None, *, handle: WriteHandle
+        self, config: Any, meta: Mapping[str, Any] | None = None, *, handle: WriteHandle = OWN
     ) -> str:
         """Store a configuration (anything JSON can say) as the active one; the former goes in the same step."""
         former = tuple(id for id, m in self.all(handle=handle).items() if m.get("active_config"))

@@ -1,7 +1,7 @@
 """One network file as this process has it: its base, its journal, its counts, its lock; scopes and checkpoints.
 
-All objects of a process that work on the same path share one `Handle`. docs/design/network-journal.md tells the protocol. This module
-knows records and counts, not what a placement set or a connection is.
+All objects of a process that work on the same path share one `Handle`. docs/design/network-journal.md tells the
+protocol. This module knows records and counts, not what a placement set or a connection is.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from chunkloom.network.errors import (
 from chunkloom.network.journal import START, Base, Journal
 from chunkloom.network.lock import WriterLock
 from chunkloom.network.overlay import Overlay
+from chunkloom.network.provenance import new_provenance
 from chunkloom.network.records import Record
 from chunkloom.network.statistics import Statistics
 
@@ -74,7 +75,8 @@ class ReadHandle:
         return self._handle.file()
 
     def file_for_many(self) -> contextlib.AbstractContextManager[h5py.File]:
-        """The same file for a bulk load: opened by HDF5 itself, which is quicker, while nothing waits in the journal."""
+        """The same file for a bulk load: opened by HDF5 itself, which is quicker, while nothing waits in the
+        journal."""
         return self._handle.file_for_many()
 
     @property
@@ -258,9 +260,9 @@ class Handle:
 
     def _checkpoint_if_long(self) -> None:
         journal, view = self._journal, self._view
-        if journal is not None and view is not None:
-            if journal.end > max(CHECKPOINT_BYTES, view.overlay.base_size):
-                self.checkpoint()
+        long = journal is not None and journal.end > CHECKPOINT_BYTES
+        if long and view is not None and journal is not None and journal.end > view.overlay.base_size:
+            self.checkpoint()
 
     def checkpoint(self) -> None:
         """Make the journal part of the base. The caller holds the writer's lock."""
@@ -281,20 +283,16 @@ class Handle:
     def _replace_base(self, stream: Iterable[Record]) -> None:
         temporary = f"{self.path}.new"
         try:
-            file, stats, view = self.file(), self.stats(), cast(View, self._view)
-            applier = Applier(file)
-            for record in stream:
-                applier.apply([record])
-                stats.note(record)
-            applier.finish()
-            if not stats.provenance:
-                from chunkloom.network.provenance import new_provenance
-
-                stats.provenance = new_provenance()
-            stats.previous, stats.generation = stats.generation, uuid.uuid4().bytes
-            statistics.write(stats, file)
-            file.flush()
-            self._put(temporary, view)
+            stats = self.stats()
+            if self._view is None:
+                self._refresh()
+            view = cast(View, self._view)
+            if view.overlay.pages:
+                self._write_attributes(self.file(), stream)
+                self._put(temporary, view)
+            else:
+                self._put(temporary, view)
+                self._apply_to(temporary, stream)
         except BaseException:
             self._drop()
             with contextlib.suppress(FileNotFoundError):
@@ -323,12 +321,44 @@ class Handle:
             _sync_folder(self.path)
             self._view = None
 
+    def _write_attributes(self, file: h5py.File, stream: Iterable[Record]) -> None:
+        """The last of a new base: records from elsewhere, and the attributes with all counts."""
+        stats = self.stats()
+        applier = Applier(file)
+        for record in stream:
+            applier.apply([record])
+            stats.note(record)
+        applier.finish()
+        if not stats.provenance:
+            stats.provenance = new_provenance()
+        stats.previous, stats.generation = stats.generation, uuid.uuid4().bytes
+        statistics.write(stats, file)
+        file.flush()
+
+    def _apply_to(self, temporary: str, stream: Iterable[Record]) -> None:
+        """Make a copy of the base the new one, where no view holds the journal's records yet: HDF5 writes by itself."""
+        with h5py.File(temporary, "r+", libver=hdf5.LIBVER, locking=False) as file:
+            if self._journal is not None:
+                applier = Applier(file)
+                for record, end in self._journal.new_records(START):
+                    if end > self._journal.end:
+                        break
+                    applier.apply([record])
+                applier.finish()
+            self._write_attributes(file, stream)
+        fd = os.open(temporary, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
     def _put(self, temporary: str, view: View) -> None:
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
         try:
             os.fchmod(fd, view.mode & 0o7777)
             view.overlay.store(fd)
-            os.fsync(fd)
+            if view.overlay.pages:
+                os.fsync(fd)
         finally:
             os.close(fd)
 
@@ -400,13 +430,15 @@ class Handle:
         if journal.base.generation == self._base.generation:
             raise FormatError(
                 f"{self.path} was changed by another program while {name} held writes that are not in it yet (state "
-                f"{journal.base.state} then, {self._base.state} now). Restore the file as it was, or give those writes up with "
+                f"{journal.base.state} then, {self._base.state} now). Restore the file as it was, or give those writes up "
+                f"with "
                 "NetworkFile.discard_journal"
             )
         if journal.base.generation == stats.previous:
             return False  # killed after its records had become part of the base
         raise FormatError(
-            f"{name} belongs to another file or to an older state of {self.path}. Put the right file in place, or give its "
+            f"{name} belongs to another file or to an older state of {self.path}. Put the right file in place, or give "
+            f"its "
             "writes up with NetworkFile.discard_journal"
         )
 
@@ -427,7 +459,8 @@ class Handle:
                     break  # no flock on this file system
                 if time.monotonic() > deadline:
                     raise LockedError(
-                        f"{self.path} is open for writing in another program (HDF5 holds its lock); close it there first"
+                        f"{self.path} is open for writing in another program (HDF5 holds its lock); close it there "
+                        f"first"
                     ) from error
                 time.sleep(0.01)
         try:
@@ -456,7 +489,8 @@ class Handle:
             _unsaved.discard(self.path)
 
     def close(self) -> None:
-        """Make the journal part of the base, unless another process is writing and will do it; drop all that is open."""
+        """Make the journal part of the base, unless another process is writing and will do it; drop all that is
+        open."""
         with self.lock:
             try:
                 if self._holders == 0 and os.path.exists(f"{self.path}.journal") and os.path.exists(self.path):
@@ -481,6 +515,10 @@ class Handle:
         self._view = self._journal = self._stats = None
 
 
+OWN: Any = None
+"""Default of `handle=` where `handles_handles` opens a handle for the call."""
+
+
 def identity(stat: os.stat_result) -> _Identity:
     """What changes when a file is replaced, or written in place."""
     return stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_dev
@@ -489,7 +527,8 @@ def identity(stat: os.stat_result) -> _Identity:
 def handles_handles(mode: Literal["r", "a"]) -> Callable[[_F], _F]:
     """Let a method take `handle=`, and open one for it when it is not given.
 
-    The method's object has a `network` with `reading()` and `writing()`. In mode "a" a given handle must be a `WriteHandle`.
+    The method's object has a `network` with `reading()` and `writing()`. In mode "a" a given handle must be a
+    `WriteHandle`.
     """
 
     def decorate(method: _F) -> _F:
@@ -497,7 +536,9 @@ def handles_handles(mode: Literal["r", "a"]) -> Callable[[_F], _F]:
         def wrapper(self: Any, *args: Any, handle: ReadHandle | None = None, **kwargs: Any) -> Any:
             if handle is not None:
                 if mode == "a" and not isinstance(handle, WriteHandle):
-                    raise ParameterError(f"{method.__name__} writes: its handle must come from write_scope, not read_scope")
+                    raise ParameterError(
+                        f"{method.__name__} writes: its handle must come from write_scope, not read_scope"
+                    )
                 return method(self, *args, handle=handle, **kwargs)
             with self.network.reading() if mode == "r" else self.network.writing() as opened:
                 return method(self, *args, handle=opened, **kwargs)

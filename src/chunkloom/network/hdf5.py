@@ -1,7 +1,7 @@
 """Making and growing HDF5 datasets of rows, small and fast: the low-level calls, and nothing about networks.
 
-Object headers of version 2 (libver v110) without times, HDF5 chunks shaped after the data, whole HDF5 chunks written directly. All
-of it is read by any HDF5 of the last ten years, and other programs can append.
+Object headers of version 2 (libver v110) without times, HDF5 chunks shaped after the data, whole HDF5 chunks written
+directly. All of it is read by any HDF5 of the last ten years, and other programs can append.
 """
 
 from __future__ import annotations
@@ -87,6 +87,31 @@ def make_rows(parent: Any, name: bytes, rows: Array) -> None:
         dataset.write_direct_chunk((start, *zeros), np.ascontiguousarray(piece))
 
 
+def replace_pieces(parent: Any, name: bytes, pieces: list[Array]) -> None:
+    """A dataset of 64-bit locations (N, 3) made anew from the pieces, of whatever integers, that follow each other.
+
+    Converts and joins them an HDF5 chunk at a time, so that what is copied stays in the processor's cache.
+    """
+    if name in parent:
+        parent.unlink(name)
+    count = sum(map(len, pieces))
+    size = max(_ROWS_AT_LEAST, -(-count // max(1, -(-count // _ROWS_AT_MOST))))
+    dataset = h5d.create(parent, name, h5t.STD_I64LE, _space((count, 3)), _dataset_plist(size, (3,)))
+    buffer, filled, start = np.empty((size, 3), "<i8"), 0, 0
+    for piece in pieces:
+        done = 0
+        while done < len(piece):
+            here = min(size - filled, len(piece) - done)
+            buffer[filled : filled + here] = piece[done : done + here]
+            filled, done = filled + here, done + here
+            if filled == size:
+                dataset.write_direct_chunk((start, 0), buffer)
+                start, filled = start + size, 0
+    if filled:
+        buffer[filled:] = 0
+        dataset.write_direct_chunk((start, 0), buffer)
+
+
 def append_rows(parent: Any, name: bytes, dataset: Any, rows: Array) -> None:
     """Rows added to a dataset; it is made anew when its HDF5 chunks are far too small for what it holds now."""
     before, rest = dataset.shape[0], dataset.shape[1:]
@@ -133,7 +158,7 @@ def read_into(dataset: Any, out: Array) -> int:
         except (OSError, ValueError):
             pass
     shape = dataset.shape
-    count = min(shape[0], len(out))
+    count = min(int(shape[0]), len(out))
     if count:
         if shape[1:] != out.shape[1:]:
             raise FormatError(f"{h5i.get_name(dataset).decode()}: rows of shape {shape[1:]}, expected {out.shape[1:]}")

@@ -49,7 +49,8 @@ class Journal:
 
     @classmethod
     def open(cls, path: str) -> Self | None:
-        """The journal at `path`, for reading and writing where allowed; None if there is none, or its header is cut short."""
+        """The journal at `path`, for reading and writing where allowed; None if there is none, or its header is cut
+        short."""
         try:
             fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:

@@ -1,7 +1,7 @@
 """Sets of labels, kept as one number per cell: which number stands for which set.
 
-0 stands for no labels. A cell's labels are changed by giving it the number of another set. Numbers run from 0 without gaps,
-as other engines read them by position; none is ever taken away.
+0 stands for no labels. A cell's labels are changed by giving it the number of another set. Numbers run from 0
+without gaps, as other engines read them by position; none is ever taken away.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Chunked storage for a resource: a group per chunk, a dataset per property, a group of datasets per collection.
 
-`ChunkLoader` is a mixin: a resource names its properties and collections as class parameters and gets a chunk filter, loading in
-chunk order, and writing. Knows records and the layout of a chunk, not what cells are.
+`ChunkLoader` is a mixin: a resource names its properties and collections as class parameters and gets a chunk
+filter, loading in chunk order, and writing. Knows records and the layout of a chunk, not what cells are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from chunkloom.network import hdf5
 from chunkloom.network.chunks import Chunk, Chunklike, Size, as_chunk, chunklist, same_size
 from chunkloom.network.errors import ParameterError
-from chunkloom.network.handle import ReadHandle, WriteHandle, handles_handles
+from chunkloom.network.handle import OWN, ReadHandle, WriteHandle, handles_handles
 from chunkloom.network.records import Overwrite, Rows
 from chunkloom.network.resource import Network, checked_name
 
@@ -34,8 +34,8 @@ class ChunkLoader:
     collections : tuple of callables
         The same for `ChunkedCollection`.
 
-    The chunk filter: None loads every chunk of the file, a list loads those (and the empty list none). It is kept in this object,
-    not in the file.
+    The chunk filter: None loads every chunk of the file, a list loads those (and the empty list none). It is kept in
+    this object, not in the file.
     """
 
     network: Network
@@ -61,13 +61,14 @@ class ChunkLoader:
         self._filter: list[Chunk] | None = None
         self.properties = [make(self) for make in type(self)._properties]
         self.collections = [make(self) for make in type(self)._collections]
-        for stored in (*self.properties, *self.collections):
+        bound: list[ChunkedProperty | ChunkedCollection] = [*self.properties, *self.collections]
+        for stored in bound:
             setattr(self, f"_{stored.name}_chunks", stored)
 
     # ---- which chunks
 
     @handles_handles("r")
-    def get_all_chunks(self, *, handle: ReadHandle) -> list[Chunk]:
+    def get_all_chunks(self, *, handle: ReadHandle = OWN) -> list[Chunk]:
         """Every chunk the file has for this resource, in the order of their ids."""
         of = handle.stats.sets.get(self._path)
         size = handle.stats.chunk_size
@@ -128,7 +129,7 @@ class ChunkLoader:
         return "/".join(parts)
 
     @handles_handles("a")
-    def require_chunk(self, chunk: Chunklike, *, handle: WriteHandle) -> None:
+    def require_chunk(self, chunk: Chunklike, *, handle: WriteHandle = OWN) -> None:
         """Make the chunk's group if it is not there; sets or checks the file's chunk size."""
         chunk = as_chunk(chunk)
         size = checked_size(handle, chunk)
@@ -286,15 +287,11 @@ class ChunkedCollection:
         """Rows of every key."""
         return {key: self.load(key, handle=handle) for key in self.keys(handle=handle)}
 
-    def append(
-        self, chunk: Chunklike, key: str, rows: npt.ArrayLike, *, handle: WriteHandle | None = None
-    ) -> None:
+    def append(self, chunk: Chunklike, key: str, rows: npt.ArrayLike, *, handle: WriteHandle | None = None) -> None:
         """Add rows to one key of a chunk."""
         self.property(key, self._dtype(rows)).append(chunk, rows, handle=handle)
 
-    def overwrite(
-        self, chunk: Chunklike, key: str, rows: npt.ArrayLike, *, handle: WriteHandle | None = None
-    ) -> None:
+    def overwrite(self, chunk: Chunklike, key: str, rows: npt.ArrayLike, *, handle: WriteHandle | None = None) -> None:
         """Replace the rows of one key of a chunk."""
         self.property(key, self._dtype(rows)).overwrite(chunk, rows, handle=handle)
 

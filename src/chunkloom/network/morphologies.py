@@ -22,7 +22,7 @@ from chunkloom.network.errors import (
     NetworkNotFoundError,
     ParameterError,
 )
-from chunkloom.network.handle import ReadHandle, WriteHandle, handles_handles
+from chunkloom.network.handle import OWN, ReadHandle, WriteHandle, handles_handles
 from chunkloom.network.records import Delete, MorphologyMeta
 from chunkloom.network.records import Morphology as MorphologyRecord
 from chunkloom.network.resource import Network, Resource, checked_name
@@ -39,7 +39,8 @@ class Morphology:
     Attributes
     ----------
     points : array, (N, 3)
-        x, y, z, branch after branch, depth first. A branch that leaves another begins with a copy of the point it leaves.
+        x, y, z, branch after branch, depth first. A branch that leaves another begins with a copy of the point it
+        leaves.
     radii : array, (N,)
     ends, parents : arrays of int64, (B,)
         Where each branch ends (exclusive), and the branch it leaves, or -1.
@@ -63,12 +64,15 @@ class Morphology:
         columns = [self.radii, self.labels, *self.properties.values()]
         if self.points.shape != (n, 3) or any(len(c) != n for c in columns) or len(self.parents) != b:
             raise ParameterError(
-                f"morphology: {n} points of shape {self.points.shape} with columns of {[len(c) for c in columns]}, {b} branch ends "
+                f"morphology: {n} points of shape {self.points.shape} with columns of {[len(c) for c in columns]}, {b} "
+                f"branch ends "
                 f"and {len(self.parents)} parents; they must agree"
             )
         rising = b == 0 or (self.ends[0] >= 0 and bool((np.diff(self.ends) >= 0).all()))
         if not rising or (self.ends[-1] if b else 0) != n:
-            raise ParameterError(f"morphology: branch ends must not fall, and end at the {n} points, found {self.ends.tolist()}")
+            raise ParameterError(
+                f"morphology: branch ends must not fall, and end at the {n} points, found {self.ends.tolist()}"
+            )
         if (self.parents >= np.arange(b)).any() or (self.parents < -1).any():
             raise ParameterError(f"morphology: a branch's parent must come before it, found {self.parents.tolist()}")
 
@@ -132,7 +136,7 @@ class MorphologyRepository(Resource):
         super().__init__(network, MORPHOLOGIES)
 
     @handles_handles("r")
-    def list(self, *, handle: ReadHandle) -> list[str]:
+    def list(self, *, handle: ReadHandle = OWN) -> list[str]:
         """Names of all morphologies."""
         return sorted(handle.file[MORPHOLOGIES])
 
@@ -150,7 +154,7 @@ class MorphologyRepository(Resource):
         return [self.preload(name) for name in names]
 
     @handles_handles("r")
-    def has(self, name: str, *, handle: ReadHandle) -> bool:
+    def has(self, name: str, *, handle: ReadHandle = OWN) -> bool:
         """Whether there is a morphology of this name."""
         return bool(name) and "/" not in name and name in handle.file[MORPHOLOGIES]
 
@@ -158,7 +162,7 @@ class MorphologyRepository(Resource):
         return self.has(name)
 
     @handles_handles("r")
-    def load(self, name: str, *, handle: ReadHandle) -> Morphology:
+    def load(self, name: str, *, handle: ReadHandle = OWN) -> Morphology:
         """The morphology of a name.
 
         Raises
@@ -178,7 +182,7 @@ class MorphologyRepository(Resource):
         *,
         meta: Mapping[str, Any] | None = None,
         overwrite: bool = False,
-        handle: WriteHandle,
+        handle: WriteHandle = OWN,
     ) -> StoredMorphology:
         """Store a morphology.
 
@@ -195,31 +199,31 @@ class MorphologyRepository(Resource):
         return StoredMorphology(self, name, decode_arrays(told))
 
     @handles_handles("a")
-    def remove(self, name: str, *, handle: WriteHandle) -> None:
+    def remove(self, name: str, *, handle: WriteHandle = OWN) -> None:
         """Remove a morphology and its metadata (`NetworkNotFoundError` if there is none of this name)."""
         self._node(handle, name)
         handle.submit(Delete(f"{MORPHOLOGIES}/{name}"))
 
     @handles_handles("r")
-    def get_meta(self, name: str, *, handle: ReadHandle) -> dict[str, Any]:
+    def get_meta(self, name: str, *, handle: ReadHandle = OWN) -> dict[str, Any]:
         """Metadata of one morphology."""
         self._node(handle, name)
         found: dict[str, Any] = decode_arrays(read_morphology_meta(handle.file).get(name, {"name": name}))
         return found
 
     @handles_handles("r")
-    def get_all_meta(self, *, handle: ReadHandle) -> dict[str, dict[str, Any]]:
+    def get_all_meta(self, *, handle: ReadHandle = OWN) -> dict[str, dict[str, Any]]:
         """Metadata of all morphologies, by name."""
         kept = read_morphology_meta(handle.file)
         return {name: decode_arrays(kept.get(name, {"name": name})) for name in self.list(handle=handle)}
 
     @handles_handles("a")
-    def set_all_meta(self, meta: Mapping[str, Mapping[str, Any]], *, handle: WriteHandle) -> None:
+    def set_all_meta(self, meta: Mapping[str, Mapping[str, Any]], *, handle: WriteHandle = OWN) -> None:
         """Replace the metadata of all morphologies."""
         handle.submit(MorphologyMeta(json.dumps({n: dict(m) for n, m in meta.items()}, default=_array_default)))
 
     @handles_handles("a")
-    def update_all_meta(self, meta: Mapping[str, Mapping[str, Any]], *, handle: WriteHandle) -> None:
+    def update_all_meta(self, meta: Mapping[str, Mapping[str, Any]], *, handle: WriteHandle = OWN) -> None:
         """Add to the metadata of morphologies, or change them."""
         kept = read_morphology_meta(handle.file)
         for name, more in meta.items():

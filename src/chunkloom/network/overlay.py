@@ -86,7 +86,7 @@ class Overlay:
 
     def store(self, fd: int) -> None:
         """Write the image to `fd`, which is open for writing and empty."""
-        _copy(self.fd, fd, min(self.base_size, self.size))
+        copy_bytes(self.fd, fd, min(self.base_size, self.size))
         for number, page in sorted(self.pages.items()):
             here = min(_PAGE, self.size - number * _PAGE)
             if here > 0:
@@ -111,7 +111,8 @@ class Overlay:
             done += got
 
 
-def _copy(source: int, target: int, size: int) -> None:
+def copy_bytes(source: int, target: int, size: int) -> None:
+    """Copy the first `size` bytes of a file to an empty one, inside the kernel where it can."""
     done = 0
     while done < size:
         try:

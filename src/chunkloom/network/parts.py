@@ -1,7 +1,7 @@
 """Many writers at once without MPI: each appends to a part of its own, and parts are merged in one step.
 
-A part is a journal without a base: cells and connections between chunks. `merge_parts` may be killed and run again at any
-moment: a part is merged once. See docs/design/network-journal.md.
+A part is a journal without a base: cells and connections between chunks. `merge_parts` may be killed and run again
+at any moment: a part is merged once. See docs/design/network-journal.md.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ class Part:
             fcntl.flock(journal.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             journal.close()
-            raise LockedError(f"part {name!r} of {path} is open in another process; give each worker its own name") from error
+            raise LockedError(
+                f"part {name!r} of {path} is open in another process; give each worker its own name"
+            ) from error
         self._journal = journal
         for record, end in journal.new_records(journal.end):
             self._note(record)
@@ -98,7 +100,8 @@ class Part:
         known_keys = {n[11:] for n in given if n.startswith("additional/")}
         if cells and known_keys != set(additional or {}):
             raise ParameterError(
-                f"chunk {where.coordinates} of {cell_type!r}: its {cells} cells have additional data {sorted(known_keys)}, these "
+                f"chunk {where.coordinates} of {cell_type!r}: its {cells} cells have additional data {sorted(known_keys)}, "
+                f"these "
                 f"{sorted(additional or {})}. In a part, all cells of a chunk have the same"
             )
         dtypes = {k: (cells, self._dtypes[path, k]) for k in additional or {} if (path, k) in self._dtypes}
@@ -265,7 +268,11 @@ def _check_kinds(path: str, record: Rows, held: dict[tuple[str, int], dict[str, 
     for name in had.keys() | given.keys():
         if name in ("rotation", "labels"):
             continue
-        if (name in had) != (name in given) and (given.get(name) or had[name]).kind == "f" and name.startswith("additional/"):
+        if (
+            (name in had) != (name in given)
+            and (given.get(name) or had[name]).kind == "f"
+            and name.startswith("additional/")
+        ):
             continue  # NaN stands for what is missing
         if (name in had) != (name in given):
             raise ParameterError(f"{where} gets cells with {sorted(given)}, and has some with {sorted(had)}")
@@ -273,9 +280,7 @@ def _check_kinds(path: str, record: Rows, held: dict[tuple[str, int], dict[str, 
             raise ParameterError(f"{where}: {name[11:]!r} is {given[name]}, and {had[name]} before")
 
 
-def _check_ranks(
-    path: str, record: Connect, types: tuple[str, str], cells: dict[str, dict[int, int]]
-) -> None:
+def _check_ranks(path: str, record: Connect, types: tuple[str, str], cells: dict[str, dict[int, int]]) -> None:
     start = 0
     a = record.arrays
     for pre, post, n in zip(a["pre"].tolist(), a["post"].tolist(), a["counts"].tolist(), strict=True):
@@ -285,6 +290,7 @@ def _check_ranks(
             if highest >= have:
                 raise ParameterError(
                     f"{path}: {record.tag!r} connects cell {highest} of chunk {as_chunk(chunk).coordinates} of {name!r}, "
+                    f""
                     f"which has {have} cells"
                 )
         start += n

@@ -1,7 +1,7 @@
 """Placement sets: the cells of one type, chunk by chunk, with positions, rotations, morphologies, labels and more.
 
-Positions are x, y, z. Cells are numbered in the order of their chunks' ids. Knows how cells are filtered and labelled, not how the
-file is kept.
+Positions are x, y, z. Cells are numbered in the order of their chunks' ids. Knows how cells are filtered and
+labelled, not how the file is kept.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from chunkloom.network.errors import (
     SetExistsError,
     SetNotFoundError,
 )
-from chunkloom.network.handle import ReadHandle, WriteHandle, handles_handles
+from chunkloom.network.handle import OWN, ReadHandle, WriteHandle, handles_handles
 from chunkloom.network.labelsets import LabelSets
 from chunkloom.network.loader import (
     ChunkedCollection,
@@ -123,7 +123,7 @@ class PlacementSet(
         return self._labels
 
     @handles_handles("r")
-    def selection(self, *, handle: ReadHandle) -> Selection:
+    def selection(self, *, handle: ReadHandle = OWN) -> Selection:
         """The cells both filters leave."""
         of = handle.stats.sets.get(self._path)
         cells = {} if of is None else of.cells
@@ -140,19 +140,19 @@ class PlacementSet(
     # ---- loading
 
     @handles_handles("r")
-    def load_ids(self, *, handle: ReadHandle) -> Ids:
+    def load_ids(self, *, handle: ReadHandle = OWN) -> Ids:
         """Ids, in the whole set, of the selected cells."""
         return self.selection(handle=handle).ids()
 
     @handles_handles("r")
-    def convert_to_local(self, ids: npt.ArrayLike, *, handle: ReadHandle) -> Ids:
+    def convert_to_local(self, ids: npt.ArrayLike, *, handle: ReadHandle = OWN) -> Ids:
         """Ranks among the selected cells of cells given by id, in the order given; others are left out."""
         if self._filter is None and self._labels is None:
             return np.asarray(ids, np.int64)
         return self.selection(handle=handle).local(ids)
 
     @handles_handles("r")
-    def load_positions(self, *, handle: ReadHandle) -> Floats:
+    def load_positions(self, *, handle: ReadHandle = OWN) -> Floats:
         """Positions x, y, z of the selected cells, (N, 3).
 
         In a set of entities only, (0, 3); where some cells have a position, NaN for those that have none.
@@ -164,7 +164,7 @@ class PlacementSet(
         return self._select(handle, rows)
 
     @handles_handles("r")
-    def load_rotations(self, *, handle: ReadHandle) -> Floats:
+    def load_rotations(self, *, handle: ReadHandle = OWN) -> Floats:
         """Rotations of the selected cells as Euler angles about x, y, z, in degrees, (N, 3); 0 where none was given.
 
         Raises
@@ -175,11 +175,13 @@ class PlacementSet(
         rows, missing = gather(handle, self._path, self.loaded_ids(handle), "rotation", _VECTORS, 0.0)
         rows = self._select(handle, rows)
         if missing is not None and missing.all() and len(rows):
-            raise MissingDataError(f"the cells of {self.name!r} have no rotations; give some with append_data(rotations=)")
+            raise MissingDataError(
+                f"the cells of {self.name!r} have no rotations; give some with append_data(rotations=)"
+            )
         return rows
 
     @handles_handles("r")
-    def load_morphologies(self, *, allow_empty: bool = False, handle: ReadHandle) -> MorphologyIndex:
+    def load_morphologies(self, *, allow_empty: bool = False, handle: ReadHandle = OWN) -> MorphologyIndex:
         """Which morphology each selected cell has; -1 for those that have none.
 
         Raises
@@ -207,7 +209,7 @@ class PlacementSet(
         return MorphologyIndex(tuple(table), self._select(handle, rows))
 
     @handles_handles("r")
-    def load_additional(self, key: str, *, fill: Any = None, handle: ReadHandle) -> Array:
+    def load_additional(self, key: str, *, fill: Any = None, handle: ReadHandle = OWN) -> Array:
         """One key of the additional data, a row per selected cell, in the dtype it was written in.
 
         Parameters
@@ -232,17 +234,18 @@ class PlacementSet(
             gaps = int(np.count_nonzero(self._select(handle, missing)))
             if gaps:
                 raise MissingDataError(
-                    f"{gaps} of the cells of {self.name!r} have no {key!r}, and {like.dtype} has no value for that; pass fill="
+                    f"{gaps} of the cells of {self.name!r} have no {key!r}, and {like.dtype} has no value for that; pass "
+                    f"fill="
                 )
         return self._select(handle, rows)
 
     @handles_handles("r")
-    def load_all_additional(self, *, handle: ReadHandle) -> dict[str, Array]:
+    def load_all_additional(self, *, handle: ReadHandle = OWN) -> dict[str, Array]:
         """Every key of the additional data, as `load_additional` gives it."""
         return {key: self.load_additional(key, handle=handle) for key in self._additional_chunks.keys(handle=handle)}
 
     @handles_handles("r")
-    def get_chunk_stats(self, *, handle: ReadHandle) -> dict[int, int]:
+    def get_chunk_stats(self, *, handle: ReadHandle = OWN) -> dict[int, int]:
         """Cells per chunk id; empty for a set that was never written."""
         of = handle.stats.sets.get(self._path)
         return {} if of is None else {c: of.cells[c] for c in sorted(of.cells)}
@@ -267,7 +270,7 @@ class PlacementSet(
         additional: Mapping[str, npt.ArrayLike] | None = None,
         count: int | None = None,
         *,
-        handle: WriteHandle,
+        handle: WriteHandle = OWN,
     ) -> None:
         """Append cells to a chunk: all of what is given, or nothing.
 
@@ -309,7 +312,9 @@ class PlacementSet(
         self.append_data(chunk, count=count, additional=additional)
 
     @handles_handles("a")
-    def append_additional(self, key: str, chunk: Chunklike, values: npt.ArrayLike, *, handle: WriteHandle) -> None:
+    def append_additional(
+        self, key: str, chunk: Chunklike, values: npt.ArrayLike, *, handle: WriteHandle = OWN
+    ) -> None:
         """Give a key's values to the cells of a chunk that have none yet: a value for each of them.
 
         Raises
@@ -324,7 +329,8 @@ class PlacementSet(
         what = f"{self.name!r}, chunk {where.coordinates}: additional data {key!r}"
         if given.ndim == 0 or len(given) != state.cells - have:
             raise ParameterError(
-                f"{what}: {len(given) if given.ndim else 1} values for the {state.cells - have} cells that have none yet"
+                f"{what}: {len(given) if given.ndim else 1} values for the {state.cells - have} cells that have none "
+                f"yet"
             )
         if given.dtype.kind not in "biuf":
             raise ParameterError(f"{what} must be numbers or booleans, found {given.dtype}")
@@ -335,7 +341,7 @@ class PlacementSet(
         handle.submit(Overwrite(self._path, where.id, f"additional/{key}", {"rows": rows}))
 
     @handles_handles("a")
-    def clear(self, chunks: Iterable[Chunklike] | None = None, *, handle: WriteHandle) -> None:
+    def clear(self, chunks: Iterable[Chunklike] | None = None, *, handle: WriteHandle = OWN) -> None:
         """Remove all cells, or those of some chunks (given in any form). Chunks that are not there are no error."""
         ids = None if chunks is None else tuple(as_chunk(c).id for c in chunks)
         handle.submit(Clear(self._path, ids))
@@ -365,19 +371,19 @@ class PlacementSet(
         self._relabel(labels, booleans(mask), remove=True)
 
     @handles_handles("r")
-    def get_label_mask(self, labels: Iterable[str] | None = None, *, handle: ReadHandle) -> npt.NDArray[np.bool_]:
+    def get_label_mask(self, labels: Iterable[str] | None = None, *, handle: ReadHandle = OWN) -> npt.NDArray[np.bool_]:
         """Which cells of the loaded chunks have any of these labels ([]: none at all; None: all cells)."""
         return self._mask(handle, labels)
 
     @handles_handles("r")
-    def get_labelled(self, labels: Iterable[str] | None = None, *, handle: ReadHandle) -> Ids:
+    def get_labelled(self, labels: Iterable[str] | None = None, *, handle: ReadHandle = OWN) -> Ids:
         """Ids of the cells of the loaded chunks with any of these labels ([]: with none at all; None: of all cells)."""
         loaded = self.loaded_ids(handle)
         of = handle.stats.sets.get(self._path)
         return Selection.of({} if of is None else of.cells, loaded, self._mask(handle, labels)).ids()
 
     @handles_handles("r")
-    def get_unique_labels(self, *, handle: ReadHandle) -> list[frozenset[str]]:
+    def get_unique_labels(self, *, handle: ReadHandle = OWN) -> list[frozenset[str]]:
         """The sets of labels that cells of the loaded chunks have, in the order they came to be."""
         numbers = np.unique(self._numbers(handle))
         sets = LabelSets.read(handle.file[self._path]).sets if len(numbers) else {}
@@ -402,7 +408,7 @@ class PlacementSet(
         return rows if self._labels is None else rows[self._mask(handle, self._labels)]
 
     @handles_handles("a")
-    def _relabel(self, labels: Iterable[str], cells: npt.ArrayLike, *, remove: bool, handle: WriteHandle) -> None:
+    def _relabel(self, labels: Iterable[str], cells: npt.ArrayLike, *, remove: bool, handle: WriteHandle = OWN) -> None:
         names = (labels,) if isinstance(labels, str) else tuple(dict.fromkeys(labels))
         selection = self.selection(handle=handle)
         what = f"labels of {self.name!r}"
@@ -447,7 +453,7 @@ class PlacementSet(
         joined = np.result_type(*dtypes)
         if joined.kind == "f" and any(d.kind in "iu" and d.itemsize == 8 for d in dtypes):
             raise ParameterError(
-                f"{self.name!r}: {key!r} is stored as {' and '.join(map(str, dtypes))} in different chunks; load it chunk by chunk"
+                f"{self.name!r}: {key!r} is stored as {' and '.join(map(str, dtypes))} in different chunks; load it chunk "
+                f"by chunk"
             )
         return np.empty((0, *shapes.pop()), joined)
-

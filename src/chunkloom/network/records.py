@@ -1,7 +1,8 @@
 """The journal's records: everything that can be written to a network file, as data.
 
-A record is a frozen dataclass; its arrays travel as raw bytes, all else as a JSON head. Records say what was meant ("these cells get
-these labels"), never where HDF5 keeps it, and hold only what was checked before. This module knows no file.
+A record is a frozen dataclass; its arrays travel as raw bytes, all else as a JSON head. Records say what was meant
+("these cells get these labels"), never where HDF5 keeps it, and hold only what was checked before. This module knows
+no file.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ Array = npt.NDArray[Any]
 class Rows:
     """Rows appended to one chunk: `count` cells after the `before` that are there.
 
-    `arrays` maps a dataset's name inside the chunk's group ("position", "additional/weight") to `count` rows; `names` is
-    what the values of "morphology" index. Without arrays the chunk holds entities: cells that are only counted.
+    `arrays` maps a dataset's name inside the chunk's group ("position", "additional/weight") to `count` rows;
+    `names` is what the values of "morphology" index. Without arrays the chunk holds entities: cells that are only
+    counted.
     """
 
     path: str
@@ -84,7 +86,8 @@ class Delete:
 
 @dataclass(frozen=True)
 class Connect:
-    """Connections of a set, sorted by (post, pre) chunk: `pre[i]`, `post[i]` own the next `counts[i]` rows of `src`, `dst`."""
+    """Connections of a set, sorted by (post, pre) chunk: `pre[i]`, `post[i]` own the next `counts[i]` rows of `src`,
+    `dst`."""
 
     tag: str
     arrays: dict[str, Array]
@@ -153,7 +156,7 @@ def encode(record: Record) -> tuple[list[bytes | memoryview], int]:
     shapes = [[n, a.dtype.str, a.shape] for n, a in whole.items()]
     text = json.dumps([type(record).__name__, fields, shapes], separators=(",", ":")).encode()
     buffers: list[bytes | memoryview] = [text]
-    buffers.extend(memoryview(a.reshape(-1).view(np.uint8)) for a in whole.values() if a.size)
+    buffers.extend(a.reshape(-1).view(np.uint8).data for a in whole.values() if a.size)
     size = crc = 0
     for b in buffers:
         crc = zlib.crc32(b, crc)

@@ -55,7 +55,7 @@ class Selection:
         """Id in the whole set of every selected cell."""
         starts = np.cumsum(self.counts) - self.counts
         every = np.arange(int(self.counts.sum())) + np.repeat(self.offsets - starts, self.counts)
-        return every if self.mask is None else every[self.mask]
+        return np.asarray(every if self.mask is None else every[self.mask], np.int64)
 
     def local(self, ids: npt.ArrayLike) -> Ints:
         """Ranks of cells given by id, in the order given; those outside the selection are left out."""
@@ -66,7 +66,7 @@ class Selection:
         order = np.argsort(mine, kind="stable")
         at = np.searchsorted(mine[order], given).clip(max=len(mine) - 1)
         ranks = order[at]
-        return ranks[mine[ranks] == given]
+        return np.asarray(ranks[mine[ranks] == given], np.int64)
 
     def in_chunks(self, ranks: Ints) -> tuple[Ints, Ints]:
         """For each rank: which of `chunks` it is in (an index), and its rank in that chunk."""

@@ -1,7 +1,7 @@
 """What a network file counts: cells per chunk and set, connections per chunk and tag, the chunk size.
 
-Kept in memory, brought up to date record by record, and written as the JSON attributes of the format once per checkpoint.
-Equal to what a walk over all chunks would count.
+Kept in memory, brought up to date record by record, and written as the JSON attributes of the format once per
+checkpoint. Equal to what a walk over all chunks would count.
 """
 
 from __future__ import annotations

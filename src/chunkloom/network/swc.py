@@ -1,4 +1,5 @@
-"""SWC text to morphologies and back. One line per point: number, type, x, y, z, radius, number of the parent point (-1: none)."""
+"""SWC text to morphologies and back. One line per point: number, type, x, y, z, radius, number of the parent point
+(-1: none)."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ TYPES = {1: "soma", 2: "axon", 3: "dendrites", 4: "apical_dendrites"}
 def parse_swc(text: str, name: str = "SWC") -> Morphology:
     """The morphology of SWC text.
 
-    A new branch begins where a point has several children and where the type changes; it starts with a copy of the point it leaves.
-    The type is kept as the property "tags", too.
+    A new branch begins where a point has several children and where the type changes; it starts with a copy of the
+    point it leaves. The type is kept as the property "tags", too.
 
     Raises
     ------
@@ -61,9 +62,7 @@ def parse_swc(text: str, name: str = "SWC") -> Morphology:
     return _assemble(rows, branches)
 
 
-def _assemble(
-    rows: dict[int, tuple[int, tuple[float, ...], int]], branches: list[tuple[list[int], int]]
-) -> Morphology:
+def _assemble(rows: dict[int, tuple[int, tuple[float, ...], int]], branches: list[tuple[list[int], int]]) -> Morphology:
     kinds: list[int] = []
     values: list[tuple[float, ...]] = []
     for stretch, parent in branches:
