@@ -16,7 +16,7 @@ import h5py
 import numpy as np
 import pytest
 
-from chunkloom.network import Chunk, NetworkFile, check
+from chunkloom.network import Chunk, NetworkFile, check, checkpoint
 from chunkloom.network import handle as handles
 from chunkloom.network.errors import FormatError
 from chunkloom.network.journal import START
@@ -156,7 +156,7 @@ def test_a_kill_inside_a_checkpoint_neither_loses_nor_doubles(
         elif stage == "rename":
             patch.setattr(os, "replace", die)
         else:
-            patch.setattr(handles, "_sync_folder", die)  # after the rename, before the journal goes
+            patch.setattr(checkpoint, "sync_folder", die)  # after the rename, before the journal goes
         with pytest.raises(Killed):
             network.checkpoint()
     forget(journalled)

@@ -3,6 +3,7 @@
 A pure store on top of `geometry`. What fills it from volumes is `bridge`.
 """
 
+from chunkloom.network.access import handles_handles
 from chunkloom.network.appending import MorphologyIndex
 from chunkloom.network.check import check
 from chunkloom.network.chunks import Chunk, chunklist
@@ -10,7 +11,6 @@ from chunkloom.network.compact import compact
 from chunkloom.network.connectivity import ConnectivitySet
 from chunkloom.network.file import NetworkFile
 from chunkloom.network.files import FileStore
-from chunkloom.network.handle import handles_handles
 from chunkloom.network.loader import ChunkedCollection, ChunkedProperty, ChunkLoader
 from chunkloom.network.morphologies import Morphology, MorphologyRepository
 from chunkloom.network.parts import Part, merge_parts

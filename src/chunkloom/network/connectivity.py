@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkloom.network import hdf5
+from chunkloom.network.access import OWN, ReadHandle, WriteHandle, handles_handles
 from chunkloom.network.apply_connections import Blocks, read_blocks
 from chunkloom.network.chunks import Chunk, Chunklike, as_chunk, chunklist
 from chunkloom.network.connecting import locations, narrow, plan_connections
@@ -22,7 +23,6 @@ from chunkloom.network.errors import (
     SetExistsError,
     SetNotFoundError,
 )
-from chunkloom.network.handle import OWN, ReadHandle, WriteHandle, handles_handles
 from chunkloom.network.placement import PlacementSet
 from chunkloom.network.provenance import now
 from chunkloom.network.records import Clear, Connect, Delete, Group

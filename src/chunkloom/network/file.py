@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import Any, Literal, Self
 
 from chunkloom.network import hdf5, statistics
+from chunkloom.network.access import ReadHandle, WriteHandle
 from chunkloom.network.apply import make_roots
 from chunkloom.network.chunks import Chunk, parse_size
 from chunkloom.network.connectivity import ConnectivitySet
@@ -26,7 +27,7 @@ from chunkloom.network.errors import (
     ParameterError,
 )
 from chunkloom.network.files import FileStore
-from chunkloom.network.handle import ReadHandle, WriteHandle, handle_of
+from chunkloom.network.handle import handle_of
 from chunkloom.network.morphologies import MorphologyRepository
 from chunkloom.network.placement import PlacementSet
 from chunkloom.network.provenance import FORMAT_VERSION, chunkloom_version, new_provenance

@@ -15,8 +15,8 @@ from typing import Any
 import h5py
 import numpy as np
 
+from chunkloom.network.access import OWN, ReadHandle, WriteHandle, handles_handles
 from chunkloom.network.errors import NetworkExistsError, NetworkNotFoundError, ParameterError
-from chunkloom.network.handle import OWN, ReadHandle, WriteHandle, handles_handles
 from chunkloom.network.records import Blob, Delete
 from chunkloom.network.resource import Network, Resource, checked_name
 from chunkloom.network.statistics import FILES

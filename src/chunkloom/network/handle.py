@@ -8,93 +8,29 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import errno
-import fcntl
-import functools
 import logging
 import os
 import random
 import threading
 import time
-import uuid
 import weakref
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, TypeVar, cast
+from collections.abc import Iterable, Iterator
+from typing import cast
 
 import h5py
 
-from chunkloom.network import hdf5, statistics
-from chunkloom.network.apply import Applier
-from chunkloom.network.errors import (
-    FormatError,
-    LockedError,
-    NetworkNotFoundError,
-    ParameterError,
-)
+from chunkloom.network import statistics
+from chunkloom.network.access import ReadHandle, WriteHandle
+from chunkloom.network.checkpoint import make_base, put_in_place
+from chunkloom.network.errors import FormatError, LockedError, NetworkNotFoundError
 from chunkloom.network.journal import START, Base, Journal
 from chunkloom.network.lock import WriterLock
-from chunkloom.network.overlay import Overlay
-from chunkloom.network.provenance import new_provenance
 from chunkloom.network.records import Record
 from chunkloom.network.statistics import Statistics
+from chunkloom.network.view import View, identity
 
 CHECKPOINT_BYTES = 64 << 20
 """A journal longer than this, and longer than its base, is made part of the base."""
-
-_Identity = tuple[int, int, int, int]
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-
-class View:
-    """The base with the journal's records applied in memory, up to offset `applied`."""
-
-    def __init__(self, path: str) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        self.identity = identity(os.fstat(fd))
-        self.mode = os.fstat(fd).st_mode
-        self.overlay = Overlay(fd)
-        self.applied = START
-        try:
-            self.file = h5py.File(self.overlay, "r+", libver=hdf5.LIBVER)
-        except OSError as error:
-            self.overlay.close()
-            raise FormatError(
-                f"{path} is not an HDF5 file that can be opened ({str(error).splitlines()[0]}); expected a network file"
-            ) from error
-
-
-class ReadHandle:
-    """What a reader works with: `file` (base and journal as one) and `stats`."""
-
-    def __init__(self, handle: Handle) -> None:
-        self._handle = handle
-
-    @property
-    def file(self) -> h5py.File:
-        """The network as an HDF5 file. What is written to it is lost: write through the sets."""
-        return self._handle.file()
-
-    def file_for_many(self) -> contextlib.AbstractContextManager[h5py.File]:
-        """The same file for a bulk load: opened by HDF5 itself, which is quicker, while nothing waits in the
-        journal."""
-        return self._handle.file_for_many()
-
-    @property
-    def stats(self) -> Statistics:
-        """Counts of everything written so far."""
-        return self._handle.stats()
-
-    def is_network(self) -> bool:
-        """Whether the HDF5 file has the groups of a network file."""
-        return all(root in self.file for root in (statistics.PLACEMENT, statistics.CONNECTIVITY))
-
-
-class WriteHandle(ReadHandle):
-    """What a writer works with: a `ReadHandle` that also takes records."""
-
-    def submit(self, record: Record) -> None:
-        """Write a record that has been checked. When this returns, a kill cannot undo it."""
-        self._handle.submit(record)
 
 
 class Handle:
@@ -121,7 +57,7 @@ class Handle:
         with self.lock:
             if not (self._pins and self._stats):
                 self._refresh()
-            with self._keep_out_others():
+            with self._guarded():
                 yield ReadHandle(self)
 
     @contextlib.contextmanager
@@ -131,7 +67,7 @@ class Handle:
         try:
             with self.lock:
                 self._refresh()
-                with self._keep_out_others():
+                with self._guarded():
                     yield WriteHandle(self)
                 self._checkpoint_if_long()
         finally:
@@ -218,13 +154,7 @@ class Handle:
             journal = self._journal
             if journal is not None and view.applied < journal.end:
                 try:
-                    applier = Applier(view.file)
-                    for record, end in journal.new_records(view.applied):
-                        applier.apply([record])
-                        view.applied = end
-                        if end >= journal.end:
-                            break
-                    applier.finish()
+                    view.catch_up(journal)
                 except BaseException:
                     self._view = None  # half applied: start again from the base
                     raise
@@ -269,7 +199,7 @@ class Handle:
         with self.lock:
             self._refresh()
             if self._journal is not None and self._journal.end > START:
-                with self._keep_out_others():
+                with self._guarded():
                     self._replace_base([])
             elif self._journal is None:
                 with contextlib.suppress(FileNotFoundError):
@@ -277,29 +207,18 @@ class Handle:
 
     def absorb(self, stream: Iterable[Record]) -> None:
         """A checkpoint that also applies records from elsewhere. The caller holds the writer's lock."""
-        with self.lock, self._keep_out_others():
+        with self.lock, self._guarded():
             self._replace_base(stream)
 
     def _replace_base(self, stream: Iterable[Record]) -> None:
-        temporary = f"{self.path}.new"
+        if self._view is None:
+            self._refresh()
+        stats = self.stats()
         try:
-            stats = self.stats()
-            if self._view is None:
-                self._refresh()
-            view = cast(View, self._view)
-            if view.overlay.pages:
-                self._write_attributes(self.file(), stream)
-                self._put(temporary, view)
-            else:
-                self._put(temporary, view)
-                self._apply_to(temporary, stream)
+            make_base(self.path, cast(View, self._view), self._journal, stats, stream)
         except BaseException:
             self._drop()
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
             raise
-        os.replace(temporary, self.path)
-        _sync_folder(self.path)
         if self._journal is not None:
             os.unlink(f"{self.path}.journal")
             self._journal.close()
@@ -311,56 +230,8 @@ class Handle:
     def exchange(self, temporary: str) -> None:
         """Put a file with the same content in the base's place. The journal is empty, the writer's lock held."""
         with self.lock:
-            fd = os.open(temporary, os.O_RDONLY)
-            try:
-                os.fchmod(fd, cast(View, self._view).mode & 0o7777)
-                os.fsync(fd)
-            finally:
-                os.close(fd)
-            os.replace(temporary, self.path)
-            _sync_folder(self.path)
+            put_in_place(temporary, self.path, cast(View, self._view).mode)
             self._view = None
-
-    def _write_attributes(self, file: h5py.File, stream: Iterable[Record]) -> None:
-        """The last of a new base: records from elsewhere, and the attributes with all counts."""
-        stats = self.stats()
-        applier = Applier(file)
-        for record in stream:
-            applier.apply([record])
-            stats.note(record)
-        applier.finish()
-        if not stats.provenance:
-            stats.provenance = new_provenance()
-        stats.previous, stats.generation = stats.generation, uuid.uuid4().bytes
-        statistics.write(stats, file)
-        file.flush()
-
-    def _apply_to(self, temporary: str, stream: Iterable[Record]) -> None:
-        """Make a copy of the base the new one, where no view holds the journal's records yet: HDF5 writes by itself."""
-        with h5py.File(temporary, "r+", libver=hdf5.LIBVER, locking=False) as file:
-            if self._journal is not None:
-                applier = Applier(file)
-                for record, end in self._journal.new_records(START):
-                    if end > self._journal.end:
-                        break
-                    applier.apply([record])
-                applier.finish()
-            self._write_attributes(file, stream)
-        fd = os.open(temporary, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-
-    def _put(self, temporary: str, view: View) -> None:
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-        try:
-            os.fchmod(fd, view.mode & 0o7777)
-            view.overlay.store(fd)
-            if view.overlay.pages:
-                os.fsync(fd)
-        finally:
-            os.close(fd)
 
     def _refresh(self) -> None:
         """See what others wrote: a new base, more of the journal."""
@@ -410,7 +281,7 @@ class Handle:
             self._journal.close()
             self._journal = None
         try:
-            with self._keep_out_others():
+            with self._guarded():
                 found = statistics.read_identity(view.file)
                 if known is None or found != self._base or known.generation == statistics.ZERO:
                     self._stats = statistics.read(view.file)
@@ -430,45 +301,18 @@ class Handle:
         if journal.base.generation == self._base.generation:
             raise FormatError(
                 f"{self.path} was changed by another program while {name} held writes that are not in it yet (state "
-                f"{journal.base.state} then, {self._base.state} now). Restore the file as it was, or give those writes up "
-                f"with "
-                "NetworkFile.discard_journal"
+                f"{journal.base.state} then, {self._base.state} now). Restore the file as it was, or give those writes "
+                "up with NetworkFile.discard_journal"
             )
         if journal.base.generation == stats.previous:
             return False  # killed after its records had become part of the base
         raise FormatError(
             f"{name} belongs to another file or to an older state of {self.path}. Put the right file in place, or give "
-            f"its "
-            "writes up with NetworkFile.discard_journal"
+            "its writes up with NetworkFile.discard_journal"
         )
 
-    @contextlib.contextmanager
-    def _keep_out_others(self) -> Iterator[None]:
-        """While the base is used, engines that write in place and lock (HDF5 does, with `flock`) have to wait."""
-        view = self._view
-        if view is None:
-            yield
-            return
-        fd, deadline = view.overlay.fd, time.monotonic() + self.timeout
-        while True:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                break
-            except OSError as error:
-                if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-                    break  # no flock on this file system
-                if time.monotonic() > deadline:
-                    raise LockedError(
-                        f"{self.path} is open for writing in another program (HDF5 holds its lock); close it there "
-                        f"first"
-                    ) from error
-                time.sleep(0.01)
-        try:
-            yield
-        finally:
-            with contextlib.suppress(OSError):
-                if view.overlay.fd >= 0:
-                    fcntl.flock(view.overlay.fd, fcntl.LOCK_UN)
+    def _guarded(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext() if self._view is None else self._view.guarded(self.timeout)
 
     # ---- ends
 
@@ -493,13 +337,13 @@ class Handle:
         open."""
         with self.lock:
             try:
-                if self._holders == 0 and os.path.exists(f"{self.path}.journal") and os.path.exists(self.path):
-                    if self._writer.try_acquire() is None:
-                        self._holders = 1
-                        try:
-                            self.checkpoint()
-                        finally:
-                            self.release()
+                waiting = os.path.exists(f"{self.path}.journal") and os.path.exists(self.path)
+                if waiting and self._holders == 0 and self._writer.try_acquire() is None:
+                    self._holders = 1
+                    try:
+                        self.checkpoint()
+                    finally:
+                        self.release()
             finally:
                 self._drop()
                 if self._holders == 0:
@@ -513,49 +357,6 @@ class Handle:
         self._holders = self._scopes = self._pins = 0
         _kept_by_parent.append(self._view)
         self._view = self._journal = self._stats = None
-
-
-OWN: Any = None
-"""Default of `handle=` where `handles_handles` opens a handle for the call."""
-
-
-def identity(stat: os.stat_result) -> _Identity:
-    """What changes when a file is replaced, or written in place."""
-    return stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_dev
-
-
-def handles_handles(mode: Literal["r", "a"]) -> Callable[[_F], _F]:
-    """Let a method take `handle=`, and open one for it when it is not given.
-
-    The method's object has a `network` with `reading()` and `writing()`. In mode "a" a given handle must be a
-    `WriteHandle`.
-    """
-
-    def decorate(method: _F) -> _F:
-        @functools.wraps(method)
-        def wrapper(self: Any, *args: Any, handle: ReadHandle | None = None, **kwargs: Any) -> Any:
-            if handle is not None:
-                if mode == "a" and not isinstance(handle, WriteHandle):
-                    raise ParameterError(
-                        f"{method.__name__} writes: its handle must come from write_scope, not read_scope"
-                    )
-                return method(self, *args, handle=handle, **kwargs)
-            with self.network.reading() if mode == "r" else self.network.writing() as opened:
-                return method(self, *args, handle=opened, **kwargs)
-
-        return cast(_F, wrapper)
-
-    return decorate
-
-
-def _sync_folder(path: str) -> None:
-    fd = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    except OSError:
-        pass  # some network file systems refuse this
-    finally:
-        os.close(fd)
 
 
 _handles: weakref.WeakValueDictionary[str, Handle] = weakref.WeakValueDictionary()

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from chunkloom.network import hdf5
+from chunkloom.network.access import OWN, ReadHandle, WriteHandle, handles_handles
 from chunkloom.network.chunks import Chunk, Chunklike, Size, as_chunk, chunklist, same_size
 from chunkloom.network.errors import ParameterError
-from chunkloom.network.handle import OWN, ReadHandle, WriteHandle, handles_handles
 from chunkloom.network.records import Overwrite, Rows
 from chunkloom.network.resource import Network, checked_name
 

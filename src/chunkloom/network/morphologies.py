@@ -15,6 +15,7 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
+from chunkloom.network.access import OWN, ReadHandle, WriteHandle, handles_handles
 from chunkloom.network.apply import read_morphology_meta
 from chunkloom.network.errors import (
     FormatError,
@@ -22,7 +23,6 @@ from chunkloom.network.errors import (
     NetworkNotFoundError,
     ParameterError,
 )
-from chunkloom.network.handle import OWN, ReadHandle, WriteHandle, handles_handles
 from chunkloom.network.records import Delete, MorphologyMeta
 from chunkloom.network.records import Morphology as MorphologyRecord
 from chunkloom.network.resource import Network, Resource, checked_name

@@ -100,9 +100,8 @@ class Part:
         known_keys = {n[11:] for n in given if n.startswith("additional/")}
         if cells and known_keys != set(additional or {}):
             raise ParameterError(
-                f"chunk {where.coordinates} of {cell_type!r}: its {cells} cells have additional data {sorted(known_keys)}, "
-                f"these "
-                f"{sorted(additional or {})}. In a part, all cells of a chunk have the same"
+                f"chunk {where.coordinates} of {cell_type!r}: its {cells} cells have additional data "
+                f"{sorted(known_keys)}, these {sorted(additional or {})}. In a part, all cells of a chunk have the same"
             )
         dtypes = {k: (cells, self._dtypes[path, k]) for k in additional or {} if (path, k) in self._dtypes}
         state = ChunkState(cells, given, dtypes)
@@ -289,8 +288,7 @@ def _check_ranks(path: str, record: Connect, types: tuple[str, str], cells: dict
             highest = int(rows[start : start + n, 0].max())
             if highest >= have:
                 raise ParameterError(
-                    f"{path}: {record.tag!r} connects cell {highest} of chunk {as_chunk(chunk).coordinates} of {name!r}, "
-                    f""
-                    f"which has {have} cells"
+                    f"{path}: {record.tag!r} connects cell {highest} of chunk {as_chunk(chunk).coordinates} "
+                    f"of {name!r}, which has {have} cells"
                 )
         start += n

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import Protocol
 
+from chunkloom.network.access import ReadHandle, WriteHandle
 from chunkloom.network.errors import ParameterError
-from chunkloom.network.handle import ReadHandle, WriteHandle
 
 
 class Network(Protocol):
