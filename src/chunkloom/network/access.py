@@ -70,7 +70,7 @@ class ReadHandle:
 
     def is_network(self) -> bool:
         """Whether the HDF5 file has the groups of a network file."""
-        return all(root in self.file for root in (statistics.PLACEMENT, statistics.CONNECTIVITY))
+        return self._handle.has_roots(statistics.PLACEMENT, statistics.CONNECTIVITY)
 
 
 class WriteHandle(ReadHandle):

@@ -160,6 +160,13 @@ class Handle:
                     raise
             return view.file
 
+    def has_roots(self, *names: str) -> bool:
+        """Whether the base has these groups."""
+        with self.lock:
+            self.stats()
+            view = self._view
+            return view is not None and all(name in view.file for name in names)
+
     @contextlib.contextmanager
     def file_for_many(self) -> Iterator[h5py.File]:
         """`file()`, or the base opened by HDF5's own driver if that is the same. Closed at the end: an open file
