@@ -27,7 +27,7 @@ from chunkloom.network.journal import START, Base, Journal
 from chunkloom.network.lock import WriterLock
 from chunkloom.network.records import Record
 from chunkloom.network.statistics import Statistics
-from chunkloom.network.view import View, identity
+from chunkloom.network.view import Identity, View, identity
 
 CHECKPOINT_BYTES = 64 << 20
 """A journal longer than this, and longer than its base, is made part of the base."""
@@ -48,6 +48,7 @@ class Handle:
         self._journal: Journal | None = None
         self._stats: Statistics | None = None
         self._base = Base(statistics.ZERO, -1)
+        self._counted: Identity | None = None  # the base that was just made here, which `_stats` are of
 
     # ---- scopes
 
@@ -231,7 +232,7 @@ class Handle:
             self._journal.close()
             self._journal = None
         self._base = Base(stats.generation, stats.state)
-        self._view = None
+        self._view, self._counted = None, identity(os.stat(self.path))
         _unsaved.discard(self.path)
 
     def exchange(self, temporary: str) -> None:
@@ -239,6 +240,7 @@ class Handle:
         with self.lock:
             put_in_place(temporary, self.path, cast(View, self._view).mode)
             self._view = None
+            self._counted = identity(os.stat(self.path))
 
     def _refresh(self) -> None:
         """See what others wrote: a new base, more of the journal."""
@@ -282,17 +284,17 @@ class Handle:
         return True
 
     def _open_base(self) -> None:
-        known = self._stats if self._journal is None else None
+        counted = self._counted
         self._view = view = View(self.path)
+        self._counted = None
         if self._journal is not None:
             self._journal.close()
             self._journal = None
         try:
             with self._guarded():
-                found = statistics.read_identity(view.file)
-                if known is None or found != self._base or known.generation == statistics.ZERO:
+                if self._stats is None or counted != view.identity:
                     self._stats = statistics.read(view.file)
-                    self._base = found
+                    self._base = Base(self._stats.generation, self._stats.state)
         except BaseException:
             self._drop()
             raise
@@ -326,7 +328,7 @@ class Handle:
     def _drop(self) -> None:
         if self._journal is not None:
             self._journal.close()
-        self._view = self._journal = self._stats = None
+        self._view = self._journal = self._stats = self._counted = None
 
     @property
     def scopes(self) -> int:
