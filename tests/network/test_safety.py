@@ -18,7 +18,8 @@ import pytest
 
 from chunkloom.network import Chunk, NetworkFile, check, checkpoint
 from chunkloom.network import handle as handles
-from chunkloom.network.errors import FormatError
+from chunkloom.network import journal as journals
+from chunkloom.network.errors import FormatError, NetworkNotFoundError, ParameterError
 from chunkloom.network.journal import START
 
 WRITER = """
@@ -276,3 +277,46 @@ def test_an_error_inside_a_scope_keeps_what_was_written(network: NetworkFile) ->
     assert len(cells) == 1
     with h5py.File(network.path) as file:
         assert file["placement/cell/0/position"].shape == (1, 3)
+
+
+def test_checkpoints_leave_no_file_open(network: NetworkFile) -> None:
+    cells = network.require_placement("cell")
+
+    def turn(i: int) -> int:
+        cells.append_data((i, 0, 0), np.ones((1, 3)))
+        len(cells.load_positions())
+        network.checkpoint()
+        return len(os.listdir("/proc/self/fd"))
+
+    turn(0)
+    before = turn(1)
+    for i in range(20):
+        turn(i)
+    assert turn(30) <= before
+
+
+def test_a_handle_whose_scope_has_ended_writes_nothing(network: NetworkFile) -> None:
+    cells = network.require_placement("cell")
+    with network.write_scope() as handle:
+        cells.append_data((0, 0, 0), np.ones((1, 3)), handle=handle)
+    with pytest.raises(ParameterError, match="has ended"):
+        cells.append_data((0, 0, 0), np.ones((1, 3)), handle=handle)
+    assert len(cells) == 1
+
+
+def test_records_longer_than_what_is_read_at_once_are_read(
+    network: NetworkFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journals, "_WINDOW", 1000)
+    cells = network.require_placement("cell")
+    for i, n in enumerate((1, 1000, 1, 200, 20, 1)):
+        cells.append_data((i, 0, 0), np.full((n, 3), i))
+    forget(Path(network.path))
+    assert len(cells.load_positions()) == 1223
+    network.close()
+    assert np.bincount(cells.load_positions()[:, 0].astype(int)).tolist() == [1, 1000, 1, 200, 20, 1]
+
+
+def test_where_nothing_can_be_written_is_said(tmp_path: Path) -> None:
+    with pytest.raises(NetworkNotFoundError, match="there is no folder"):
+        NetworkFile.create(tmp_path / "missing" / "net.hdf5")

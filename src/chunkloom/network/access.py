@@ -38,7 +38,8 @@ def handles_handles(mode: Literal["r", "a"]) -> Callable[[_F], _F]:
                     raise ParameterError(
                         f"{method.__name__} writes: its handle must come from write_scope, not read_scope"
                     )
-                return method(self, *args, handle=handle, **kwargs)
+                with handle.held():
+                    return method(self, *args, handle=handle, **kwargs)
             with self.network.reading() if mode == "r" else self.network.writing() as opened:
                 return method(self, *args, handle=opened, **kwargs)
 
@@ -67,6 +68,10 @@ class ReadHandle:
     def stats(self) -> Statistics:
         """Counts of everything written so far."""
         return self._handle.stats()
+
+    def held(self) -> contextlib.AbstractContextManager[Any]:
+        """While nothing else of this process uses the file."""
+        return self._handle.lock
 
     def is_network(self) -> bool:
         """Whether the HDF5 file has the groups of a network file."""

@@ -19,6 +19,7 @@ from chunkloom.network.apply_connections import apply_connections
 from chunkloom.network.labelsets import LabelSets
 from chunkloom.network.statistics import CONNECTIVITY, MORPHOLOGIES, PLACEMENT, ROOTS
 
+_AT_ONCE = 256 << 20  # bytes of rows kept before they are written
 _MISSING = {"rotation": 0.0, "labels": 0}
 
 
@@ -30,10 +31,14 @@ class Applier:
         self._rows: dict[str, dict[int, list[records.Rows]]] = {}
         self._connects: dict[str, list[records.Connect]] = {}
         self._groups: dict[str, Any] = {}
+        self._bytes = 0
 
     def apply(self, stream: Iterable[records.Record]) -> None:
         """Apply records; some of their effect may wait for `finish`."""
         for record in stream:
+            self._bytes += sum(a.nbytes for a in getattr(record, "arrays", {}).values())
+            if self._bytes > _AT_ONCE:
+                self.finish()
             match record:
                 case records.Rows():
                     self._rows.setdefault(record.path, {}).setdefault(record.chunk, []).append(record)
@@ -45,6 +50,7 @@ class Applier:
 
     def finish(self) -> None:
         """Write what was put together."""
+        self._bytes = 0
         for path, chunks in self._rows.items():
             parent = self._require(path)
             placement = path.startswith(f"{PLACEMENT}/")

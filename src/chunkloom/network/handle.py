@@ -22,9 +22,9 @@ import h5py
 from chunkloom.network import statistics
 from chunkloom.network.access import ReadHandle, WriteHandle
 from chunkloom.network.checkpoint import make_base, put_in_place
-from chunkloom.network.errors import FormatError, LockedError, NetworkNotFoundError
+from chunkloom.network.errors import FormatError, LockedError, NetworkNotFoundError, ParameterError
 from chunkloom.network.journal import START, Base, Journal
-from chunkloom.network.lock import WriterLock
+from chunkloom.network.lock import Holder, WriterLock
 from chunkloom.network.records import Record
 from chunkloom.network.statistics import Statistics
 from chunkloom.network.view import Identity, View, identity
@@ -118,7 +118,7 @@ class Handle:
         deadline, delay = time.monotonic() + self.timeout, 0.0005
         while True:
             with self.lock:
-                holder = self._writer.try_acquire() if self._holders == 0 else None
+                holder = self._try_acquire()
                 if holder is None:
                     self._holders += 1
                     return
@@ -129,6 +129,19 @@ class Handle:
                 )
             time.sleep(delay * random.uniform(0.5, 1.0))
             delay = min(delay * 1.5, 0.02)
+
+    def _try_acquire(self) -> Holder | None:
+        if self._holders:
+            return None
+        try:
+            return self._writer.try_acquire()
+        except FileNotFoundError:
+            raise NetworkNotFoundError(f"there is no folder {os.path.dirname(self.path)}; make it first") from None
+        except PermissionError as error:
+            raise ParameterError(
+                f"{self.path} cannot be written: no file can be made beside it ({error.strerror}). "
+                "Open it with mode='r'"
+            ) from error
 
     def release(self) -> None:
         """Give back what one `acquire` took."""
@@ -187,6 +200,8 @@ class Handle:
     def submit(self, record: Record) -> None:
         """Write one record; the caller holds the writer's lock."""
         with self.lock:
+            if self._holders == 0:
+                raise ParameterError(f"{self.path}: this handle's write scope has ended; open another to write")
             if self._stats is None:
                 self._refresh()
             if self._journal is None:

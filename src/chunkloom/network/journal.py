@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
-from chunkloom.network.records import Record, decode, encode
+from chunkloom.network.records import Record, decode, encode, size_of
 
 _MAGIC = b"CLJOUR1\n"
 _HEADER = struct.Struct("<8s16sqI")
 START = _HEADER.size
 """Where the first record begins."""
 
+_WINDOW = 64 << 20  # bytes read at a time
 _VECTOR = 512  # buffers per writev; IOV_MAX is 1024 on Linux
 
 
@@ -65,18 +66,25 @@ class Journal:
 
     def new_records(self, start: int) -> Iterator[tuple[Record, int]]:
         """Whole records from offset `start` on, each with the offset it ends at."""
-        size = os.fstat(self.fd).st_size - start
-        if size <= 0:
-            return
-        data = bytearray(size)
-        got = os.preadv(self.fd, [data], start)
-        while 0 < got < size:
+        window = _WINDOW
+        while True:
+            data = self._read(start, window)
+            end = 0
+            for record, end in decode(data):
+                yield record, start + end
+            if end == 0 and len(data) < window:
+                return  # the last, or one cut short
+            start += end
+            window = _WINDOW if end else max(2 * window, size_of(data))
+
+    def _read(self, start: int, size: int) -> memoryview:
+        data, got = bytearray(max(0, min(size, os.fstat(self.fd).st_size - start))), 0
+        while got < len(data):
             more = os.preadv(self.fd, [memoryview(data)[got:]], start + got)
             if more <= 0:
                 break
             got += more
-        for record, end in decode(memoryview(data)[:got].toreadonly()):
-            yield record, start + end
+        return memoryview(data)[:got].toreadonly()
 
     @property
     def size(self) -> int:
@@ -109,6 +117,9 @@ class Journal:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
+
+    def __del__(self) -> None:
+        self.close()
 
 
 def header(base: Base) -> bytes:

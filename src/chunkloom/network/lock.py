@@ -7,6 +7,7 @@ exist the file itself, created exclusively, is the lock. Knows nothing of what i
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -102,6 +103,10 @@ class WriterLock:
             pass  # held by another, or no flock here: the next one to close removes it
         os.close(self._fd)
         self._fd = -1
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # at the end of the interpreter anything may be gone
+            self.close()
 
     def forget(self) -> None:
         """In a forked child: drop what is the parent's, without giving its lock back."""

@@ -84,6 +84,9 @@ class Overlay:
             os.close(self.fd)
             self.fd = -1
 
+    def __del__(self) -> None:
+        self.close()
+
     def store(self, fd: int) -> None:
         """Write the image to `fd`, which is open for writing and empty."""
         copy_bytes(self.fd, fd, min(self.base_size, self.size))

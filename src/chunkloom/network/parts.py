@@ -189,6 +189,8 @@ def merge_parts(network: NetworkFile) -> int:
             except OSError as error:
                 raise LockedError(f"{path} is open in a worker; close it before merging") from error
             parts.append((path, journal))
+        present = {j.base.generation.hex() for _, j in parts}
+        handle.stats.merged = {id: None for id in handle.stats.merged if id in present}
         fresh = [(p, j) for p, j in parts if j.base.generation.hex() not in handle.stats.merged]
         if fresh:
             _absorb(owner, fresh)

@@ -179,6 +179,14 @@ def decode(data: memoryview) -> Iterator[tuple[Record, int]]:
         yield _parse(body, text), at
 
 
+def size_of(data: memoryview) -> int:
+    """Bytes of the record that begins `data`, as its head tells; 0 if the head is damaged or cut short."""
+    if len(data) < _HEAD.size:
+        return 0
+    size, _, _, check = _HEAD.unpack_from(data)
+    return _HEAD.size + int(size) if zlib.crc32(data[:16]) == check else 0
+
+
 def _parse(body: memoryview, text: int) -> Record:
     kind, fields, shapes = json.loads(bytes(body[:text]))
     cls = _KINDS[kind]

@@ -238,6 +238,14 @@ def write(stats: Statistics, file: h5py.File) -> None:
     stats.dirty.clear()
 
 
+def release(stats: Statistics, file: h5py.File) -> None:
+    """Empty the long attributes that `write` will write, so that data written before it can have their space."""
+    for path in stats.dirty:
+        group = file if not path else file.get(path)
+        if group is not None and "chunks" in group.attrs:
+            group.attrs.modify("chunks", "{}")
+
+
 def _write_chunk_size(stats: Statistics, file: h5py.File) -> None:
     if stats.chunk_size is not None:
         new: Any = np.asarray(stats.chunk_size)
@@ -290,9 +298,14 @@ def _json(node: h5py.Group, name: str, default: Any) -> Any:
 
 
 def _set_text(node: h5py.Group, name: str, text: str) -> None:
-    if node.attrs.get(name) != text:
+    if name in node.attrs:
+        node.attrs.modify(name, text)  # in place: HDF5 takes the old text's space back only then
+    else:
         node.attrs[name] = text
 
 
 def _set_count(node: h5py.Group, name: str, value: int) -> None:
-    node.attrs[name] = np.int64(value)
+    if name in node.attrs and node.attrs.get_id(name).dtype == np.int64:
+        node.attrs.modify(name, np.int64(value))
+    else:
+        node.attrs[name] = np.int64(value)
