@@ -250,3 +250,35 @@ def test_blocks_are_where_their_attributes_say(network: NetworkFile, links: Any)
         starts = [int(group.attrs[str(c)]) for c in order]
         assert (order, starts) == ([0, 65535, 65536], [0, 3, 4])
         assert group["global_locs"][:, 0].tolist() == [0, 1, 2, 0, 0, 1]
+
+
+def test_connections_of_some_chunks_can_be_cleared(network: NetworkFile, links: Any) -> None:
+    src, dst = random_links(np.random.default_rng(4), 300)
+    links.connect(*sides(network), src, dst)
+    network.close()
+    links.clear(chunks=[CHUNKS[1], (7, 7, 7)])
+    keep = ((src[:, 0] < 4) | (src[:, 0] >= 8)) & ((dst[:, 0] < 5) | (dst[:, 0] >= 10))
+    for _ in range(2):
+        for direction in ("out", "inc"):
+            assert as_pairs(*links.load_connections(direction)) == sorted(rows(src, dst)[keep].tolist())
+        assert len(links) == keep.sum()
+        assert check(network) == []
+        network.close()
+    links.connect(*sides(network), src[:50], dst[:50])
+    network.close()
+    assert (len(links), check(network)) == (keep.sum() + 50, [])
+
+
+def test_connecting_chunks_sets_and_checks_the_chunk_size(tmp_path: Any) -> None:
+    network = NetworkFile.create(tmp_path / "net.hdf5")
+    network.require_placement("pre").append_data((0, 0, 0), np.zeros((2, 3)))
+    links = network.require_connectivity("pre", "pre", "links")
+    links.chunk_connect((0, 0, 0), (0, 0, 0), [0], [1])
+    assert network.chunk_size is None
+    links.chunk_connect(Chunk((0, 0, 0), (5, 5, 5)), (0, 0, 0), [0], [1])
+    assert network.chunk_size == (5, 5, 5)
+    network.close()
+    for pre, post in (((6, 5, 5), None), (None, (6, 5, 5))):
+        with pytest.raises(ParameterError, match="one chunk size"):
+            links.chunk_connect(Chunk((0, 0, 0), pre), Chunk((0, 0, 0), post), [0], [1])
+    assert (len(links), network.chunk_size) == (2, (5, 5, 5))

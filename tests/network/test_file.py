@@ -227,3 +227,32 @@ def test_state_is_seen_as_soon_as_it_is_written(network: NetworkFile) -> None:
     assert len(other.placement("cell")) == 15
     assert [c.id for c in other.get_all_chunks()] == [0, 1, 2, 3, 4]
     assert other.connectivity_tags() == ["links"]
+
+
+def test_a_scope_adds_what_it_wrote_not_all_counts_again(tmp_path: Path) -> None:
+    network = NetworkFile.create(tmp_path / "net.hdf5")
+    cells = network.require_placement("cell")
+    for i in range(3000):
+        cells.append_data((i % 100, i // 100, 0), np.ones((1, 3)))
+    network.close()
+    before = os.path.getsize(network.path)
+    for i in range(10):
+        with network.write_scope():
+            cells.append_data((i, 0, 5), np.ones((1, 3)))
+    counts = 3000 * 70  # bytes of JSON that say how many cells each chunk has
+    assert os.path.getsize(network.path) - before < 10 * counts / 4
+
+
+def test_a_file_without_provenance_is_read_as_it_is(network: NetworkFile) -> None:
+    fill(network)
+    network.close()
+    with h5py.File(network.path, "r+") as file:
+        for name in ("bsb_provenance", "chunkloom_generation", "chunkloom_previous"):
+            del file.attrs[name]
+    before = Path(network.path).read_bytes()
+    with NetworkFile.open(network.path) as again:
+        assert len(again.placement("cell").load_positions()) == 15
+    assert Path(network.path).read_bytes() == before
+    with NetworkFile.open(network.path) as again:
+        again.placement("cell").append_entities((9, 9, 9), 2)
+    assert (len(again.placement("cell")), set(again.provenance) >= {"storage_id", "state_id"}) == (17, True)

@@ -64,9 +64,7 @@ class ConnectivitySet(BsbConnectivitySet):  # type: ignore[misc, unused-ignore]
         return len(self._set)
 
     def clear(self, chunks: Any = None) -> None:
-        if chunks is not None:
-            raise NotImplementedError("connections are cleared as a whole; clear() takes no chunks")
-        self._set.clear()
+        self._set.clear(_several(chunks))
 
     def connect(self, pre_set: Any, post_set: Any, src_locs: Any, dest_locs: Any) -> None:
         self._set.connect(pre_set._set, post_set._set, _mapped(pre_set, src_locs), _mapped(post_set, dest_locs))

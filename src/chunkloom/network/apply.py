@@ -15,7 +15,7 @@ import numpy as np
 from h5py import h5g
 
 from chunkloom.network import hdf5, records
-from chunkloom.network.apply_connections import apply_connections
+from chunkloom.network.apply_connections import apply_connections, remove_connections
 from chunkloom.network.labelsets import LabelSets
 from chunkloom.network.statistics import CONNECTIVITY, MORPHOLOGIES, PLACEMENT, ROOTS
 
@@ -69,6 +69,8 @@ class Applier:
                 apply_labels(h5py.Group(self._require(record.path)), record)
             case records.Clear():
                 self._clear(record)
+            case records.Disconnect(tag=tag):
+                remove_connections(self.file[f"{CONNECTIVITY}/{tag}"], record)
             case records.Group(path=path, attributes=attributes):
                 group = h5py.Group(self._require(path))
                 for name, value in attributes.items():

@@ -100,3 +100,28 @@ def _join(parts: list[Array]) -> Array:
     if parts:
         np.concatenate(parts, out=out)
     return out
+
+
+def remove_connections(group: h5py.Group, record: records.Disconnect) -> None:
+    """Remove whole blocks of a connectivity set."""
+    gone: dict[str, dict[int, set[int]]] = {"inc": {}, "out": {}}
+    for pre, post in zip(record.arrays["pre"].tolist(), record.arrays["post"].tolist(), strict=True):
+        gone["inc"].setdefault(post, set()).add(pre)
+        gone["out"].setdefault(pre, set()).add(post)
+    for direction, chunks in gone.items():
+        parent = group[direction]
+        for local, ids in chunks.items():
+            if str(local) in parent:
+                _remove(parent, local, ids)
+
+
+def _remove(parent: h5py.Group, local: int, ids: set[int]) -> None:
+    group = parent[str(local)]
+    blocks = read_blocks(group)
+    kept = [(i, a, n) for i, a, n in zip(blocks.ids, blocks.starts, blocks.counts(), strict=True) if i not in ids]
+    rows = [hdf5.read_rows(hdf5.find(group.id, name)) for name in (b"local_locs", b"global_locs")]
+    del parent[str(local)]
+    if not kept:
+        return
+    new = {i: [(rows[0][a : a + n], rows[1][a : a + n])] for i, a, n in kept}
+    _extend(parent.id, local, new)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from chunkloom.network.chunks import Chunk
 from chunkloom.network.errors import ParameterError, RankError
 from chunkloom.network.records import Connect
 from chunkloom.network.selection import Selection
@@ -61,6 +62,27 @@ def plan_connections(
     pre_at, src_rank = _split(pre, src[:, 0])
     post_at, dst_rank = _split(post, dst[:, 0])
     return sorted_blocks(tag, pre.chunks, post.chunks, pre_at, post_at, (src, src_rank), (dst, dst_rank))
+
+
+def plan_block(
+    tag: str, pre: Chunk, post: Chunk, sources: npt.ArrayLike, targets: npt.ArrayLike, known: dict[str, int | None]
+) -> Connect | None:
+    """The record for connections between two chunks. `known`: cells of both chunks, or None where that cannot be
+    told."""
+    src, dst = locations(sources, f"{tag!r}, sources"), locations(targets, f"{tag!r}, targets")
+    if len(src) != len(dst):
+        raise ParameterError(f"{tag!r}: {len(src)} sources for {len(dst)} targets; nothing was written")
+    for what, rows in (("sources", src), ("targets", dst)):
+        cells = known[what]
+        if len(rows) and (rows[:, 0].min() < 0 or (cells is not None and rows[:, 0].max() >= cells)):
+            has = "" if cells is None else f"; the chunk has {cells} cells"
+            raise RankError(
+                f"{tag!r}, {what}: cells {rows[:, 0].min()} to {rows[:, 0].max()}{has}. Nothing was written"
+            )
+    if not len(src):
+        return None
+    ids = {"pre": np.array([pre.id]), "post": np.array([post.id]), "counts": np.array([len(src)])}
+    return Connect(tag, ids | {"src": narrow(src), "dst": narrow(dst)})
 
 
 def sorted_blocks(

@@ -7,6 +7,7 @@ is the postsynaptic one) and as outgoing ("out"). Knows how connections are aske
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -15,17 +16,17 @@ import numpy.typing as npt
 from chunkloom.network import hdf5
 from chunkloom.network.access import OWN, ReadHandle, WriteHandle, handles_handles
 from chunkloom.network.apply_connections import Blocks, read_blocks
-from chunkloom.network.chunks import Chunk, Chunklike, as_chunk, chunklist
-from chunkloom.network.connecting import locations, narrow, plan_connections
+from chunkloom.network.chunks import Chunk, Chunklike, as_chunk, chunklist, same_size
+from chunkloom.network.connecting import plan_block, plan_connections
 from chunkloom.network.errors import (
     ParameterError,
-    RankError,
     SetExistsError,
     SetNotFoundError,
 )
+from chunkloom.network.loader import checked_size
 from chunkloom.network.placement import PlacementSet
 from chunkloom.network.provenance import now
-from chunkloom.network.records import Clear, Connect, Delete, Group
+from chunkloom.network.records import Clear, Delete, Disconnect, Group
 from chunkloom.network.resource import Network, Resource, checked_name
 from chunkloom.network.statistics import CONNECTIVITY, PLACEMENT, TagCounts
 
@@ -103,11 +104,24 @@ class ConnectivitySet(Resource):
         with self.network.writing() as handle:
             handle.submit(Delete(self._path))
 
-    def clear(self) -> None:
-        """Remove all connections."""
+    def clear(self, chunks: Iterable[Chunklike] | None = None) -> None:
+        """Remove all connections, or those from or to some chunks."""
         with self.network.writing() as handle:
             self._counts(handle)
-            handle.submit(Clear(self._path, None))
+            if chunks is None:
+                handle.submit(Clear(self._path, None))
+                return
+            gone = {c.id for c in _several(chunks)}
+            pairs = []
+            for local in self.get_local_chunks("out", handle=handle):
+                blocks = self._local(handle, "out", local)[1]
+                for id, n in zip(blocks.ids, blocks.counts(), strict=True):
+                    if local.id in gone or id in gone:
+                        pairs.append((local.id, id, n))
+            if pairs:
+                columns = np.array(pairs, np.int64).T
+                arrays = dict(zip(("pre", "post", "counts"), columns, strict=True))
+                handle.submit(Disconnect(self.tag, arrays))
 
     def __len__(self) -> int:
         with self.network.reading() as handle:
@@ -160,9 +174,15 @@ class ConnectivitySet(Resource):
         *,
         handle: WriteHandle = OWN,
     ) -> None:
-        """Connect cells of two chunks, given by their ranks in those chunks; see `connect`."""
+        """Connect cells of two chunks, given by their ranks in those chunks; see `connect`.
+
+        A chunk with a size sets the file's chunk size, or has to have it.
+        """
         self._counts(handle)
         pre, post = as_chunk(pre_chunk), as_chunk(post_chunk)
+        size = checked_size(handle, pre)
+        if post.size is not None and size is not None and not same_size(post.size, size):
+            raise ParameterError(f"{self.tag!r}: chunks of size {size} and {post.size}; one file has one chunk size")
         known = {
             side: None if of is None else of.cells.get(chunk.id, 0)
             for side, of, chunk in (
@@ -172,7 +192,7 @@ class ConnectivitySet(Resource):
         }
         record = plan_block(self.tag, pre, post, sources, targets, known)
         if record is not None:
-            handle.submit(record)
+            handle.submit(replace(record, size=size or post.size))
 
     # ---- loading
 
@@ -342,27 +362,6 @@ class ConnectivitySet(Resource):
             first[chunk] = at
             at += of.cells[chunk] if of is not None else 0
         return first
-
-
-def plan_block(
-    tag: str, pre: Chunk, post: Chunk, sources: npt.ArrayLike, targets: npt.ArrayLike, known: dict[str, int | None]
-) -> Connect | None:
-    """The record for connections between two chunks. `known`: cells of both chunks, or None where that cannot be
-    told."""
-    src, dst = locations(sources, f"{tag!r}, sources"), locations(targets, f"{tag!r}, targets")
-    if len(src) != len(dst):
-        raise ParameterError(f"{tag!r}: {len(src)} sources for {len(dst)} targets; nothing was written")
-    for what, rows in (("sources", src), ("targets", dst)):
-        cells = known[what]
-        if len(rows) and (rows[:, 0].min() < 0 or (cells is not None and rows[:, 0].max() >= cells)):
-            has = "" if cells is None else f"; the chunk has {cells} cells"
-            raise RankError(
-                f"{tag!r}, {what}: cells {rows[:, 0].min()} to {rows[:, 0].max()}{has}. Nothing was written"
-            )
-    if not len(src):
-        return None
-    ids = {"pre": np.array([pre.id]), "post": np.array([post.id]), "counts": np.array([len(src)])}
-    return Connect(tag, ids | {"src": narrow(src), "dst": narrow(dst)})
 
 
 def _made(pre: str, post: str, tag: str) -> Group:

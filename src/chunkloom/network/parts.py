@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from chunkloom.network.appending import ChunkState, MorphologyIndex, plan_rows
 from chunkloom.network.chunks import Chunklike, as_chunk, same_size
-from chunkloom.network.connectivity import plan_block
+from chunkloom.network.connecting import plan_block
 from chunkloom.network.errors import FormatError, LockedError, ParameterError
 from chunkloom.network.file import NetworkFile
 from chunkloom.network.handle import Handle
@@ -127,9 +127,13 @@ class Part:
             attributes = {"pre": pre, "post": post, "tag": tag, "created_at": now()}
             self._submit(Group(f"{CONNECTIVITY}/{tag}", attributes))
         unknown: dict[str, int | None] = {"sources": None, "targets": None}
-        record = plan_block(tag, as_chunk(pre_chunk), as_chunk(post_chunk), sources, targets, unknown)
+        pre_at, post_at = as_chunk(pre_chunk), as_chunk(post_chunk)
+        sizes = [s for s in (self._stats.chunk_size, pre_at.size, post_at.size) if s is not None]
+        if any(not same_size(s, sizes[0]) for s in sizes):
+            raise ParameterError(f"{tag!r}: chunks of different sizes, {sizes}; one file has one chunk size")
+        record = plan_block(tag, pre_at, post_at, sources, targets, unknown)
         if record is not None:
-            self._submit(record)
+            self._submit(replace(record, size=sizes[0] if sizes else None))
 
     def close(self) -> None:
         """Close the part; it waits for `merge_parts`."""
@@ -245,6 +249,9 @@ def _check(owner: Handle, parts: list[tuple[str, Journal]]) -> list[tuple[str, J
                     if tags.setdefault(tag, types) != types:
                         raise ParameterError(f"{path}: {tag!r} connects {types}, in the file {tags[tag]}")
                 case Connect():
+                    if record.size is not None and size is not None and not same_size(record.size, size):
+                        raise ParameterError(f"{path}: chunks of size {record.size}, the file's are {size}")
+                    size = size or record.size
                     connects.append((path, record))
                 case _:
                     pass

@@ -87,7 +87,16 @@ class Delete:
 @dataclass(frozen=True)
 class Connect:
     """Connections of a set, sorted by (post, pre) chunk: `pre[i]`, `post[i]` own the next `counts[i]` rows of `src`,
-    `dst`."""
+    `dst`. `size` is that of the chunks, where the writer told it."""
+
+    tag: str
+    arrays: dict[str, Array]
+    size: Size | None = None
+
+
+@dataclass(frozen=True)
+class Disconnect:
+    """All `counts[i]` connections from chunk `pre[i]` to chunk `post[i]` of a set removed."""
 
     tag: str
     arrays: dict[str, Array]
@@ -136,12 +145,25 @@ class Touch:
 
 
 Record = (
-    Rows | Overwrite | Labels | Clear | Group | Delete | Connect | Forget | Blob | Morphology | MorphologyMeta | Touch
+    Rows
+    | Overwrite
+    | Labels
+    | Clear
+    | Group
+    | Delete
+    | Connect
+    | Disconnect
+    | Forget
+    | Blob
+    | Morphology
+    | MorphologyMeta
+    | Touch
 )
 _KINDS: dict[str, type[Record]] = {
     t.__name__: t
     for t in (
-        Rows, Overwrite, Labels, Clear, Group, Delete, Connect, Forget, Blob, Morphology, MorphologyMeta, Touch,
+        Rows, Overwrite, Labels, Clear, Group, Delete, Connect, Disconnect, Forget, Blob, Morphology,
+        MorphologyMeta, Touch,
     )
 }  # fmt: skip
 _FIELDS = {t: [f.name for f in dataclasses.fields(t) if f.name != "arrays"] for t in _KINDS.values()}

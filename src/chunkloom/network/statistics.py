@@ -116,7 +116,11 @@ class Statistics:
             case records.Delete(path=path):
                 self._delete(path)
             case records.Connect():
-                self._connect(record)
+                self._connect(record.tag, record.arrays, 1)
+                if record.size is not None and self.chunk_size is None:
+                    self.chunk_size = record.size
+            case records.Disconnect():
+                self._connect(record.tag, record.arrays, -1)
             case records.Forget(root=root):
                 for path in [p for p in self.sets if p.startswith(f"{root}/")]:
                     self._delete(path)
@@ -157,15 +161,15 @@ class Statistics:
         if root == CONNECTIVITY:
             self.tags.pop(name, None)
 
-    def _connect(self, record: records.Connect) -> None:
-        of = self.tags[record.tag]
+    def _connect(self, name: str, arrays: dict[str, Any], sign: int) -> None:
+        of = self.tags[name]
         of.revision += 1
-        columns = (record.arrays[n].tolist() for n in ("pre", "post", "counts"))
+        columns = (arrays[n].tolist() for n in ("pre", "post", "counts"))
         for pre, post, n in zip(*columns, strict=True):
-            of.chunks.setdefault(post, [0, 0])[0] += n
-            of.chunks.setdefault(pre, [0, 0])[1] += n
-            of.total += n
-        self.dirty.add(f"{CONNECTIVITY}/{record.tag}")
+            of.chunks.setdefault(post, [0, 0])[0] += sign * n
+            of.chunks.setdefault(pre, [0, 0])[1] += sign * n
+            of.total += sign * n
+        self.dirty.add(f"{CONNECTIVITY}/{name}")
 
 
 def read_identity(file: h5py.File) -> Base:
@@ -204,6 +208,12 @@ def read(file: h5py.File) -> Statistics:
 
 def write(stats: Statistics, file: h5py.File) -> None:
     """Write the attributes of everything that changed."""
+    if stats.dirty:  # the longest text first: it takes the space of its former self, and leaves the rest
+        totals = {
+            str(c): {"placed": placed, "connections": {"inc": inc, "out": out}}
+            for c, (placed, inc, out) in stats.chunk_totals().items()
+        }
+        _set_text(file, "chunks", json.dumps(totals))
     for path in sorted(stats.dirty - {""}):
         group = file[path]
         if path in stats.sets:
@@ -222,12 +232,6 @@ def write(stats: Statistics, file: h5py.File) -> None:
             _set_text(group, "chunks", json.dumps(chunks))
             _set_count(group, "len", tag.total)
             _set_count(group, "revision", tag.revision)
-    if stats.dirty:
-        totals = {
-            str(c): {"placed": placed, "connections": {"inc": inc, "out": out}}
-            for c, (placed, inc, out) in stats.chunk_totals().items()
-        }
-        _set_text(file, "chunks", json.dumps(totals))
     _write_chunk_size(stats, file)
     stats.provenance["state_id"] = stats.state
     _set_text(file, "bsb_provenance", json.dumps(stats.provenance))
