@@ -68,7 +68,7 @@ PANELS = """() => [...viewer.display.panels].filter(p => p.sliceView).map(p => {
 
 @dataclass(frozen=True)
 class Panel:
-    """A cross-section on the screen: its inner box in pixels, and the axis (and direction, ±1) that goes right, down."""
+    """A cross-section on the screen: its inner box in pixels, and which axis (and way, ±1) goes right, and down."""
 
     left: float
     top: float
@@ -112,15 +112,25 @@ class BrowserPage:
         self.failed: list[str] = []
         self.refused: list[tuple[int, str]] = []
         self.requested: list[str] = []
+        self._waiting: list[str] = []
         page.on("pageerror", lambda error: self.exceptions.append(str(error)))
         page.on("console", self._on_console)
-        page.on("request", lambda request: self.requested.append(request.url))
-        page.on("requestfailed", lambda request: self.failed.append(f"{request.url}: {request.failure}"))
+        page.on("request", self._on_request)
+        page.on("requestfinished", lambda request: self._waiting.remove(request.url))
+        page.on("requestfailed", self._on_failure)
         page.on("response", self._on_response)
 
     def _on_console(self, message: Any) -> None:
         if message.type == "error" and not message.text.startswith("Failed to load resource"):
             self.console_errors.append(message.text)
+
+    def _on_request(self, request: Any) -> None:
+        self.requested.append(request.url)
+        self._waiting.append(request.url)
+
+    def _on_failure(self, request: Any) -> None:
+        self._waiting.remove(request.url)
+        self.failed.append(f"{request.url}: {request.failure}")
 
     def _on_response(self, response: Any) -> None:
         if response.status >= 400 and urlsplit(response.url).path != "/favicon.ico":
@@ -137,7 +147,9 @@ class BrowserPage:
             for condition in (READY, f"() => {until}", READY):
                 self.page.wait_for_function(condition, timeout=timeout_s * 1000, polling=100)
         except PlaywrightTimeoutError as error:
-            raise AssertionError(f"not drawn after {timeout_s} s: {self.problems() or 'no problem seen'}") from error
+            raise AssertionError(
+                f"not drawn after {timeout_s} s: problems {self.problems()}, no answer yet from {self._waiting}"
+            ) from error
         self.page.evaluate(DRAWN)
 
     def screenshot(self, save_as: str | None = None) -> np.ndarray[Any, Any]:
@@ -149,7 +161,9 @@ class BrowserPage:
 
     def panels(self) -> dict[str, Panel]:
         """The cross-sections by their axes: "xy", "xz", "yz"."""
-        found = [Panel(**{**p, "right": tuple(p["right"]), "down": tuple(p["down"])}) for p in self.page.evaluate(PANELS)]
+        found = [
+            Panel(**{**p, "right": tuple(p["right"]), "down": tuple(p["down"])}) for p in self.page.evaluate(PANELS)
+        ]
         return {panel.axes: panel for panel in found}
 
     def problems(self) -> list[str]:

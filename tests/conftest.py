@@ -28,3 +28,7 @@ def shared() -> Path:
     if not (folder / "data").is_dir():
         pytest.skip(f"real data not found: no folder {folder / 'data'}")
     return folder
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--pictures", metavar="FOLDER", help="save the screenshots that the documentation shows")

@@ -113,6 +113,8 @@ BOMBS = {
     "large exponent": "x**65",
     "negative exponent": "x**-65",
     "products of integers": "*".join(["99999999999999999"] * 20),
+    "decimals": "np.round(x, 2000000000)",
+    "decimals of a method": "x.round(10*10*10)",
     "shift": "1 << 10**9",
     "shift by a product": "1 << (9*9*9)",
     "huge literal": "x + " + "9" * 480,

@@ -66,6 +66,35 @@ def test_a_long_queue_of_one_client_does_not_starve_another():
     assert [key[0] for key in gate.order[:4]].count("modest") == 2
 
 
+def test_cheap_work_comes_before_dear_work_of_any_level():
+    gate = Gate()
+    claims = [gate.claim("dear", cost=64), gate.claim("less dear", cost=1), gate.claim("cheap", level=3)]
+    gate.open()
+    for claim in claims:
+        claim.future.result(10)
+    assert gate.order == ["cheap", "less dear", "dear"]
+
+
+def test_a_dear_job_makes_way_at_its_next_check_and_goes_on_later():
+    scheduler = Scheduler(1)
+    order, reached, cheap_waits = [], threading.Event(), threading.Event()
+
+    def dear(work):
+        order.append("dear")
+        reached.set()
+        cheap_waits.wait(10)
+        work.check()
+        return "done"
+
+    first = scheduler.claim("dear", dear, cost=8)
+    reached.wait(10)
+    second = scheduler.claim("cheap", lambda work: order.append("cheap"))
+    cheap_waits.set()
+    second.future.result(10)
+    assert first.future.result(10) == "done"
+    assert order == ["dear", "cheap", "dear"]
+
+
 def test_a_job_nobody_waits_for_is_never_run():
     gate = Gate()
     left = gate.claim("left")

@@ -226,11 +226,11 @@ def test_the_app_can_be_mounted_under_another():
 
 def test_a_taken_port_is_refused_by_number(serve):
     from chunkloom.errors import ServerError
-    from chunkloom.serving.run import VolumeServer
+    from chunkloom.serving.run import bind
 
     server = serve({"a": volume()})
     with pytest.raises(ServerError, match=f"port {server.port}"):
-        VolumeServer(create_app({"a": volume()}), port=server.port)
+        bind("127.0.0.1", server.port)
 
 
 def wait_for(condition, seconds=20):

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from browser import chromium  # noqa: F401  a fixture
 
+from browser import chromium  # noqa: F401  a fixture
 from chunkloom.engine.volume import Volume
 from chunkloom.serving.app import create_app
 from chunkloom.serving.run import VolumeServer
@@ -15,11 +15,17 @@ from chunkloom.viewer.bootstrap import new_viewer, stop_viewer
 from chunkloom.viewer.layers import LayerSpec
 
 
-@pytest.fixture
-def viewer() -> Iterator[Any]:
-    """A viewer without layers."""
-    yield new_viewer()
+@pytest.fixture(autouse=True)
+def stopped() -> Iterator[None]:
+    """No viewer outlives its test."""
+    yield
     stop_viewer()
+
+
+@pytest.fixture
+def viewer() -> Any:
+    """A viewer without layers."""
+    return new_viewer()
 
 
 class Web:

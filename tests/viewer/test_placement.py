@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser import Chromium, Panel
 
+from browser import Chromium, Panel
 from chunkloom.engine.sources import array_volume
 from chunkloom.engine.volume import Kind, Volume
-from chunkloom.viewer.layers import LayerSpec, show
+from chunkloom.viewer.layers import show
 
 pytestmark = pytest.mark.browser
 
@@ -78,9 +78,8 @@ def run_around(line: np.ndarray[Any, Any], middle: int) -> tuple[int, int]:
     return int(outside[outside < middle].max()) + 1, int(outside[outside > middle].min())
 
 
-def look_at(viewer: Any, layers: list[LayerSpec], chromium: Chromium) -> tuple[np.ndarray[Any, Any], dict[str, Panel]]:
+def look_at(viewer: Any, chromium: Chromium) -> tuple[np.ndarray[Any, Any], dict[str, Panel]]:
     """The screen (as signed numbers) and its cross-sections, once all is drawn and nothing went wrong."""
-    show(viewer, layers, position_nm=POSITION_NM)
     look_closely(viewer)
     page = chromium.page()
     page.open(viewer.get_viewer_url())
@@ -97,7 +96,8 @@ def test_mask_on_another_grid_lies_on_its_cube_in_all_cross_sections(viewer, web
         web.layer("em", raw_cube(), display_range=(0, 255)),
         web.layer("mask", same_box_elsewhere(1, "uint8", "mask"), color="#ff0000", opacity=0.5),
     ]
-    image, panels = look_at(viewer, layers, chromium)
+    show(viewer, layers, position_nm=POSITION_NM)
+    image, panels = look_at(viewer, chromium)
     for name, panel in panels.items():
         red, green, _ = np.moveaxis(panel.crop(image), -1, 0)
         masked, cube = red - green > 40, green > 60
@@ -110,15 +110,20 @@ def test_mask_on_another_grid_lies_on_its_cube_in_all_cross_sections(viewer, web
 def test_channel_of_a_prediction_is_placed_like_the_rest_and_leaves_em_as_it_is(viewer, web, chromium: Chromium):
     layers = [
         web.layer("em", raw_cube(), display_range=(0, 255)),
-        web.layer("p", same_box_elsewhere(1, "float32", "image", channel=0), color="#0000ff", opacity=1),
+        web.layer("p", same_box_elsewhere(1, "float32", "image", channel=1), color="#0000ff", opacity=1),
     ]
-    image, panels = look_at(viewer, layers, chromium)
+    show(viewer, layers, position_nm=POSITION_NM)
+    with viewer.txn() as state:
+        state.layers["p"].shader_controls = {"channel": 1}
+    image, panels = look_at(viewer, chromium)
     for name, panel in panels.items():
         seen = panel.crop(image)
         predicted = (seen == [0, 0, 255]).all(axis=-1)
         np.testing.assert_allclose(seen_box(predicted, panel), expected_box(panel), atol=1, err_msg=name)
         left, right, top, bottom = seen_box(predicted, panel)
-        around = seen[top - 3 : bottom + 3, left - 3 : right + 3][~predicted[top - 3 : bottom + 3, left - 3 : right + 3]]
+        around = seen[top - 3 : bottom + 3, left - 3 : right + 3][
+            ~predicted[top - 3 : bottom + 3, left - 3 : right + 3]
+        ]
         # EM, inside its cube or outside, or one or the other along an edge.
         assert {tuple(pixel) for pixel in around.tolist()} <= {(30, 30, 30), (220, 220, 220)}
 
@@ -150,4 +155,4 @@ def test_labels_are_placed_like_the_rest_and_ids_of_64_bits_are_exact(viewer, we
         seen = panel.crop(image)
         labelled = seen.max(axis=-1) - seen.min(axis=-1) > 20
         np.testing.assert_allclose(seen_box(labelled, panel), expected_box(panel), atol=1, err_msg=name)
-    assert under_mouse == {}, label
+    assert under_mouse["ids"]["value"] == str(label)

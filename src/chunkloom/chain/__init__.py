@@ -4,13 +4,17 @@ This package knows arrays and parameters. It knows nothing of volumes, models, s
 from.
 """
 
+from chunkloom.chain.blockwise_merger import SimpleBlockwiseMerger
+from chunkloom.chain.context_normalizers import CLAHENormalizer, Dilate, EuclideanDistance
 from chunkloom.chain.expression import SafeExpression
 from chunkloom.chain.normalizers import (
+    ChannelSelector,
     LambdaNormalizer,
     MinMaxNormalizer,
     WholeVolumePercentile,
     WholeVolumeStandardizer,
     ZScoreNormalizer,
+    raw_channel,
     resolve_normalizers,
 )
 from chunkloom.chain.postprocessors import (
@@ -29,6 +33,13 @@ from chunkloom.chain.registry import (
     postprocessors,
     step_schema,
 )
+from chunkloom.chain.segmentation import (
+    AffinityPostprocessor,
+    DistanceWatershedPostprocessor,
+    FillHolesPostprocessor,
+    LabelPostprocessor,
+    MortonSegmentationRelabeling,
+)
 from chunkloom.chain.spec import (
     PipelineSpec,
     chain_is_segmentation,
@@ -38,18 +49,28 @@ from chunkloom.chain.spec import (
 from chunkloom.chain.steps import InputNormalizer, PostProcessor, SampledNormalizer, Step
 
 __all__ = [
+    "AffinityPostprocessor",
+    "CLAHENormalizer",
     "ChannelSelection",
+    "ChannelSelector",
     "DefaultPostprocessor",
+    "Dilate",
+    "DistanceWatershedPostprocessor",
+    "EuclideanDistance",
+    "FillHolesPostprocessor",
     "InputNormalizer",
+    "LabelPostprocessor",
     "LambdaNormalizer",
     "LambdaPostprocessor",
     "MinMaxNormalizer",
+    "MortonSegmentationRelabeling",
     "PipelineSpec",
     "PostProcessor",
     "ProcessChain",
     "SafeExpression",
     "SampledNormalizer",
     "SigmoidPostprocessor",
+    "SimpleBlockwiseMerger",
     "Step",
     "ThresholdPostprocessor",
     "WholeVolumePercentile",
@@ -64,6 +85,7 @@ __all__ = [
     "input_normalizers",
     "postprocessors",
     "process_chain",
+    "raw_channel",
     "resolve_normalizers",
     "step_schema",
 ]

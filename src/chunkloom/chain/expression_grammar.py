@@ -199,6 +199,8 @@ def _check_call(node: ast.Call) -> None:
         raise ParameterError(f"{name}(…) takes at most {allowed} arguments here, got {len(node.args)}")
     if name == "np.where" and len(node.args) != 3:  # with one argument it gives index arrays larger than the data
         raise ParameterError("np.where(…) takes three arguments here")
+    if name in ("np.round", ".round"):  # NumPy multiplies by 10 as often as it is told
+        _check_decimals(node.args[1:] if name == "np.round" else node.args)
     if name == "abs" and (len(node.args) != 1 or node.keywords):
         raise ParameterError("abs(…) takes one argument")
     for argument in node.args:
@@ -207,6 +209,13 @@ def _check_call(node: ast.Call) -> None:
     for keyword in node.keywords:
         if keyword.arg not in KEYWORDS:
             raise ParameterError(f"the argument {keyword.arg}= is not allowed; known: {', '.join(sorted(KEYWORDS))}")
+
+
+def _check_decimals(arguments: list[ast.expr]) -> None:
+    for argument in arguments:
+        number = argument.operand if isinstance(argument, ast.UnaryOp) else argument
+        if not isinstance(number, ast.Constant) or type(number.value) is not int or number.value > MAX_EXPONENT:
+            raise ParameterError(f"the decimals to round to must be a plain number of at most {MAX_EXPONENT}")
 
 
 def _check_temporaries(tree: ast.expr) -> None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from chunkloom.chain.expression import SafeExpression, apply_to_array
+from chunkloom.chain.expression import SafeExpression, apply_to_array, looks_beyond_a_voxel
 from chunkloom.chain.parameters import boolean, integer, number, text
 from chunkloom.chain.steps import Array, InputNormalizer, SampledNormalizer
 from chunkloom.errors import ParameterError
@@ -63,6 +63,10 @@ class LambdaNormalizer(InputNormalizer):
 
     def check(self) -> None:
         SafeExpression.parse(self.expression)
+
+    @property
+    def per_chunk(self) -> bool:
+        return looks_beyond_a_voxel(self.expression)
 
     def _process(self, data: Array) -> Array:
         return apply_to_array(self.expression, data)
@@ -140,6 +144,26 @@ class WholeVolumePercentile(SampledNormalizer):
         assert self.low_value is not None
         assert self.high_value is not None
         return pointwise.min_max(data, self.low_value, self.high_value)
+
+
+@dataclass(frozen=True, repr=False)
+class ChannelSelector(InputNormalizer):
+    """Read one channel of raw data that has several; changes no value."""
+
+    channel: int = integer(0, "Channel to read, from 0.", minimum=0)
+
+    @property
+    def num_channels(self) -> int | None:
+        return 1
+
+    def _process(self, data: Array) -> Array:
+        return data
+
+
+def raw_channel(steps: Sequence[InputNormalizer]) -> int | None:
+    """Which channel of the raw data a chain reads: its last `ChannelSelector` says it, or None."""
+    chosen = [step.channel for step in steps if isinstance(step, ChannelSelector)]
+    return chosen[-1] if chosen else None
 
 
 def _of_sample(step: SampledNormalizer, statistic: Any, sample: Array | Sequence[Array]) -> tuple[float, float]:

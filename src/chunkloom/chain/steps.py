@@ -38,9 +38,9 @@ class Step:
         Whether the output is labels or a mask rather than an image; None does not say.
     halo : (int, int, int)
         How far, in voxels along z, y, x, an input voxel reaches into the output. A caller that works in
-        chunks gives `process` the chunk grown by the halo, cut at the ends of the data, and crops the same
-        from the result; then chunks join without seams. A step that needs whole objects has no halo and works
-        within what it is given.
+        chunks reads each grown by the halo, cut at the ends of the data, and calls `process_cropped`; then
+        chunks join without seams. A step that needs whole objects has no halo and works within what it is
+        given.
     """
 
     dtype: ClassVar[DTypeLike | None] = None
@@ -73,6 +73,11 @@ class Step:
     @property
     def halo(self) -> Halo:
         return (0, 0, 0)
+
+    @property
+    def per_chunk(self) -> bool:
+        """Whether a voxel depends on the chunk it is in: whoever works in chunks must then work in whole ones."""
+        return False
 
     @classmethod
     def name(cls) -> str:
@@ -117,6 +122,15 @@ class Step:
         return result
 
     __call__ = process
+
+    def process_cropped(self, data: Array, before: Sequence[int], after: Sequence[int], **context: Any) -> Array:
+        """`process(data)` without `before` voxels at the lower and `after` at the upper end of z, y, x.
+
+        A step may override it to leave out work, never to change a value.
+        """
+        ends = [n - a for n, a in zip(data.shape[-3:], after, strict=True)]
+        inner: tuple[Any, ...] = (..., *(slice(b, e) for b, e in zip(before, ends, strict=True)))
+        return np.asarray(self.process(data, **context)[inner])
 
     def _process(self, data: Array) -> Array:
         raise NotImplementedError(f"{type(self).__name__} does not define _process(self, data)")
@@ -200,8 +214,3 @@ class SampledNormalizer(InputNormalizer):
                 f"{type(self).__name__} has no statistics yet: {self!r}; they come from the volume when "
                 "the chain is opened on one, or give them as parameters"
             )
-
-
-def spatial_shape(data: Array) -> tuple[int, ...]:
-    """The last three axes of `(z, y, x)` or `(c, z, y, x)` data."""
-    return data.shape[-3:]

@@ -55,9 +55,10 @@ def serve(
 
             chosen = parse_model(model)
         with (
-            running.serving(path, options, ops=ops, model=chosen, name=name, with_raw=raw) as (_, server),
+            running.serving(path, options, ops=ops, model=chosen, name=name, with_raw=raw) as (served, server),
             running.ready_file(options.ready_file, running.ready(server)),
         ):
+            running.say_notes(served)
             for volume in server.volumes():
                 running.say(f"{volume['name']}: {volume['urls']['zarr2']}")
             running.say("Serving until Ctrl-C.")

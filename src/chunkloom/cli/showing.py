@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,12 +21,15 @@ if TYPE_CHECKING:
 def look(source: str, model: ModelConfig, options: running.ServerOptions, *, once: bool, open_browser: bool) -> None:
     """Show the raw data and the model's prediction in Neuroglancer, until a signal or, with `once`, one chunk each."""
     began = time.perf_counter()
-    with running.serving(source, options, model=model) as (served, server):
+    with running.serving(source, options, model=model, ports=2) as (served, server):
         from chunkloom.viewer.bootstrap import viewer_link
         from chunkloom.viewer.scene import scene
 
-        link = viewer_link(scene(served.volumes, server.url, raw=served.raw), host=options.host)
+        link = viewer_link(
+            scene(served.volumes, server.url, raw=served.raw, raw_server_url=server.also_url), host=options.host
+        )
         with running.ready_file(options.ready_file, running.ready(server, link)):
+            running.say_notes(served)
             click.echo(link)
             if once:
                 click.echo(table([fetch(server, name, began) for name in served.volumes]))
@@ -51,12 +55,14 @@ class Fetched:
 def fetch(server: VolumeServer, name: str, began: float) -> Fetched:
     """The middle chunk of a served volume's finest level."""
     level = server.app.volumes[name].volume.levels[0]
-    index = "/".join(["0"] * len(level.channels) + [str(n // 2) for n in level.chunk_grid])
+    index = "/".join(["0"] * len(level.channels) + [str((n - 1) // 2) for n in level.chunk_grid])
     url = f"{server.url}/{name}/zarr2/s0/{index}"
     sent = time.perf_counter()
     try:
         with urllib.request.urlopen(url, timeout=120) as answer:
             body = answer.read()
+    except urllib.error.HTTPError as error:
+        raise ServerError(f"{url}: {error.code}: {error.read().decode(errors='replace').strip()}") from error
     except OSError as error:
         raise ServerError(f"{url}: {error}") from error
     done = time.perf_counter()

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from chunkloom.engine.volume import Array, free_memory
+from chunkloom.engine.volume import Array
 from chunkloom.errors import CancelledWorkError
+from chunkloom.memory import free_memory
 
 
 class ByteCache:
@@ -127,5 +128,8 @@ def default_limit() -> int:
 
 
 def own(array: Array) -> Array:
-    """`array` as one that holds its own memory, so that keeping it does not keep a larger one alive."""
-    return array if array.base is None else np.ascontiguousarray(array).copy()
+    """`array`, or a copy where keeping it would keep much more memory than its own alive."""
+    deepest = array
+    while isinstance(deepest.base, np.ndarray):
+        deepest = deepest.base
+    return array if deepest.nbytes <= array.nbytes * 1.25 else array.copy()

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import types
+import typing
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -43,6 +45,8 @@ class Op:
     coarse
         What a coarser level is: "op" applies the op to the source's coarser level; "downsample" reduces the op's own
         fine output.
+    dear
+        Whether a block takes so long (a model's forward) that everything else comes first.
     output_kind
         "image", "labels" or "mask" where the op decides it; None keeps the source's.
     """
@@ -51,6 +55,7 @@ class Op:
     cache: ClassVar[bool] = False
     pad: ClassVar[Literal["edge", "constant", "cut"]] = "edge"
     coarse: ClassVar[CoarsePolicy] = "op"
+    dear: ClassVar[bool] = False
     output_kind: ClassVar[Kind | None] = None
 
     @property
@@ -62,6 +67,15 @@ class Op:
     def block(self) -> tuple[int, int, int] | None:
         """The one output shape (z, y, x) the op can compute, on a grid from voxel 0; None when any box will do."""
         return None
+
+    @property
+    def whole_chunks(self) -> bool:
+        """Whether a voxel depends on the chunk it is in, so that only whole chunks may be computed."""
+        return False
+
+    def on_grid(self, chunk: Sequence[int]) -> Op:
+        """This op, told the shape z, y, x of the chunks it will compute (for one that depends on it)."""
+        return self
 
     def output_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         """The dtype that comes out for one that goes in."""
@@ -151,10 +165,47 @@ def make_op(name: str, parameters: dict[str, Any]) -> Op:
     ]
     if missing:
         raise ParameterError(f"op {name!r} needs {', '.join(missing)}, for example {name}:{missing[0]}=1")
+    hints = typing.get_type_hints(cls)
+    for given, value in parameters.items():
+        if not _fits(value, hints[given]):
+            raise ParameterError(f"op {name!r}: {given} is {value!r}, expected {_spell(hints[given])}")
     try:
         return cls(**parameters)
     except (TypeError, ValueError) as error:
         raise ParameterError(f"op {name!r}: {error}") from error
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value from JSON or the command line is of a field's type (a whole number is a float too)."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return any(_fits(value, part) for part in inner)
+    if origin is Literal:
+        return value in inner
+    if origin is tuple:
+        if not isinstance(value, tuple):
+            return False
+        parts = [inner[0]] * len(value) if inner[1:] == (...,) else list(inner)
+        return len(parts) == len(value) and all(_fits(v, part) for v, part in zip(value, parts, strict=True))
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return not isinstance(hint, type) or isinstance(value, hint)
+
+
+def _spell(hint: Any) -> str:
+    """A field's type in words."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(_spell(part) for part in inner)
+    if origin is Literal:
+        return "one of " + ", ".join(map(str, inner))
+    if origin is tuple:
+        return f"a list of {_spell(inner[0])}" if inner[1:] == (...,) else f"a list of {len(inner)} numbers"
+    return {float: "a number", int: "a whole number", bool: "true or false", str: "text", type(None): "none"}.get(
+        hint, str(hint)
+    )
 
 
 _CALL = re.compile(r"^\s*(?P<name>[A-Za-z_]\w*)\s*(?:\((?P<inner>.*)\)|:(?P<rest>.*))?\s*$", re.DOTALL)

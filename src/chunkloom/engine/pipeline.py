@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from chunkloom.engine.cache import ChunkCache, own
+from chunkloom.engine.cache import ChunkCache
+from chunkloom.engine.chunked import ChunkedVolume
 from chunkloom.engine.op import CoarsePolicy, Op
 from chunkloom.engine.volume import Array, Level, Volume, make_digest
 from chunkloom.errors import ParameterError
@@ -22,24 +23,9 @@ from chunkloom.geometry import Box
 
 if TYPE_CHECKING:
     from chunkloom.engine.demand import Work
+    from chunkloom.io.source import StoredArray
 
 DEFAULT_CHUNK = (64, 64, 64)
-
-_process_cache: ChunkCache | None = None
-
-
-def process_cache() -> ChunkCache:
-    """The cache that pipelines of this process share unless given one of their own."""
-    global _process_cache
-    if _process_cache is None:
-        _process_cache = ChunkCache()
-    return _process_cache
-
-
-def use_process_cache(cache: ChunkCache) -> None:
-    """Make `cache` the one that pipelines made from now on share."""
-    global _process_cache
-    _process_cache = cache
 
 
 def read_padded(
@@ -76,50 +62,7 @@ def read_padded(
     return found
 
 
-class ChunkedStage(Volume):
-    """A volume computed chunk by chunk: what `Stage` and `Pyramid` have in common.
-
-    `compute` makes any box; chunks of levels in `kept_levels` are kept in the cache, and boxes are put together from
-    them.
-    """
-
-    def __init__(self, cache: ChunkCache | None) -> None:
-        self.cache = cache or process_cache()
-
-    def compute(self, level: int, box: Box, work: Work) -> Array:
-        raise NotImplementedError
-
-    def keeps(self, level: int) -> bool:
-        raise NotImplementedError
-
-    def read_box(self, level: int, box: Box, work: Work) -> Array:
-        if not self.keeps(level):
-            return self.compute(level, box, work)
-        described = self.levels[level]
-        chunk = described.spatial_chunk
-        needed = box.chunk_range(chunk)
-        if needed.size == 1:
-            index = needed.lo
-            part_of: Array = self._chunk(level, index, work)[box.index(Box.of_chunk(index, chunk).lo)]
-            return part_of
-        out = np.empty((*described.channels, *box.shape), described.dtype)
-        for index in needed.indices():
-            work.check()
-            whole = Box.of_chunk(index, chunk)
-            part = whole.intersect(box)
-            out[part.index(box.lo)] = self._chunk(level, index, work)[part.index(whole.lo)]
-        return out
-
-    def _chunk(self, level: int, index: tuple[int, ...], work: Work) -> Array:
-        """A chunk, cut where the level ends; read-only."""
-        described = self.levels[level]
-        box = Box.of_chunk(index, described.spatial_chunk).intersect(described.box)
-        return self.cache.get(
-            (self.stage_digest, level, index), lambda: own(np.ascontiguousarray(self.compute(level, box, work)))
-        )
-
-
-class Stage(ChunkedStage):
+class Stage(ChunkedVolume):
     """One op over a volume, as a volume."""
 
     def __init__(
@@ -135,6 +78,7 @@ class Stage(ChunkedStage):
             scaled = op if not made else op.at_level(factor)
             out = scaled.output_level(level)
             size = scaled.block or tuple(chunk)
+            scaled = scaled.on_grid(size)
             made.append(dataclasses.replace(out, chunk_shape=(*out.channels, *size)))
             self._ops.append(scaled)
         self.op = op
@@ -147,8 +91,12 @@ class Stage(ChunkedStage):
         grids = [level.describe() for level in self.levels]
         return make_digest([self.source.stage_digest, self.op.identity(), grids])
 
+    def cost(self, level: int) -> int:
+        return int(self.op.dear) + self.source.cost(level)
+
     def keeps(self, level: int) -> bool:
-        return self.op.cache or self._ops[level].block is not None
+        op = self._ops[level]
+        return op.cache or op.whole_chunks or op.block is not None
 
     def compute(self, level: int, box: Box, work: Work) -> Array:
         op = self._ops[level]
@@ -177,7 +125,7 @@ class Stage(ChunkedStage):
         return out if whole is box else out[box.index(whole.lo)]
 
 
-class Pyramid(ChunkedStage):
+class Pyramid(ChunkedVolume):
     """A volume with coarser levels made from its finest one: mean for images, the most frequent value for labels.
 
     Each level halves the axes whose voxels are the smallest, until the level fits in one chunk. Level k is made from
@@ -214,6 +162,15 @@ class Pyramid(ChunkedStage):
 
     def keeps(self, level: int) -> bool:
         return level > 0
+
+    def cost(self, level: int) -> int:
+        count = self.source.cost(0)
+        for factor in self._factors[1 : level + 1]:
+            count *= math.prod(factor)
+        return count
+
+    def stored(self, level: int) -> StoredArray | None:
+        return self.source.stored(0) if level == 0 else None
 
     def compute(self, level: int, box: Box, work: Work) -> Array:
         if level == 0:
@@ -300,6 +257,12 @@ class Pipeline(Volume):
     @property
     def stage_digest(self) -> str:
         return self._last.stage_digest
+
+    def cost(self, level: int) -> int:
+        return self._last.cost(level)
+
+    def stored(self, level: int) -> StoredArray | None:
+        return self._last.stored(level)
 
     def read_box(self, level: int, box: Box, work: Work) -> Array:
         return self._last.read_box(level, box, work)

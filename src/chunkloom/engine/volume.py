@@ -18,9 +18,11 @@ import numpy as np
 
 from chunkloom.errors import ParameterError
 from chunkloom.geometry import Box, Grid
+from chunkloom.memory import free_memory
 
 if TYPE_CHECKING:
     from chunkloom.engine.demand import Work
+    from chunkloom.io.source import StoredArray
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Kind = Literal["image", "labels", "mask"]
@@ -131,6 +133,14 @@ class Volume(ABC):
         The array may be read-only, and may be shared with a cache. `work.check()` is called between steps.
         """
 
+    def cost(self, level: int) -> int:
+        """How many dear computations (model tiles) a chunk of `level` takes: what is cheap (0) is served first."""
+        return 0
+
+    def stored(self, level: int) -> StoredArray | None:
+        """The stored array that `level` is, voxel for voxel, where it is one: its bytes may be passed on untouched."""
+        return None
+
     @property
     def digest(self) -> str:
         """Stands for everything a client can see: the voxels and the metadata. The `@digest` of URLs."""
@@ -185,18 +195,6 @@ def as_box(box: Box | Sequence[Sequence[int]]) -> Box:
     if any(len(pair) != 2 for pair in pairs):
         raise ParameterError(f"box {box} is not pairs of begin and end: expected ((z0, z1), (y0, y1), (x0, x1))")
     return Box(tuple(int(p[0]) for p in pairs), tuple(int(p[1]) for p in pairs))
-
-
-def free_memory() -> int | None:
-    """Bytes of memory that can be had without swapping, or None where the system does not say."""
-    try:
-        with open("/proc/meminfo") as lines:
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return None
 
 
 def _refuse_what_does_not_fit(level: Level, box: Box) -> None:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
+from chunkloom.chain.normalizers import raw_channel
 from chunkloom.chain.spec import PipelineSpec
 from chunkloom.engine.op import CoarsePolicy, Op
+from chunkloom.engine.ops.channels import Channels
 from chunkloom.engine.ops.steps import resolve_chain, steps_as_ops
 from chunkloom.engine.pipeline import Pipeline
 from chunkloom.engine.sources.level import LevelView, level_for
@@ -36,6 +38,7 @@ class Inference(Op):
     runner: ModelRunner
 
     cache: ClassVar[bool] = True
+    dear: ClassVar[bool] = True
     pad: ClassVar[Literal["edge", "constant", "cut"]] = "constant"
     coarse: ClassVar[CoarsePolicy] = "downsample"
 
@@ -111,8 +114,11 @@ def predict(
     """
     geometry = runner.model.geometry
     chosen = level_for(volume, geometry.input_voxel_size, "floor")
-    source = LevelView(volume, chosen)
-    normalizers, postprocessors = resolve_chain(chain, volume).build()
+    source: Volume = LevelView(volume, chosen)
+    channel = raw_channel(chain.build()[0])
+    if channel is not None and source.levels[0].channels:
+        source = Pipeline(source, [Channels(channel)], coarse="op")
+    normalizers, postprocessors = resolve_chain(chain, source).build()
     steps = [*steps_as_ops(normalizers), Inference(runner), *steps_as_ops(postprocessors), *ops]
     made = Pipeline(source, steps, chunk=chunk, cache=cache)
     made.warnings = (*volume.warnings, *_size_warning(source.levels[0].grid, geometry.input_voxel_size, runner))

@@ -54,11 +54,27 @@ def find_pyramid(location: Location, separator: str | None = None) -> Pyramid:
     """
     from chunkloom.io import hierarchy
 
-    if location.is_local and not os.path.exists(location.base):
+    if location.is_local and not os.path.exists(location.base) and not hierarchy.names_a_scale(location):
         raise VolumeNotFoundError(_no_such_path(location))
-    if location.is_local and os.path.isfile(location.base) and location.format not in ("hdf5", "tiff"):
-        raise VolumeNotFoundError(f"not a volume: {location.base} is a file that is neither HDF5 nor TIFF")
+    kind = location.format or _kind_of_file(location)
+    if kind == "hdf5":
+        from chunkloom.io import hdf5
+
+        return hdf5.find(location)
+    if kind == "tiff":
+        from chunkloom.io import tiff
+
+        if location.is_local and os.path.isdir(location.base):
+            stack = tiff.find_stack(location)
+            if stack is None:
+                raise VolumeNotFoundError(_not_a_volume(location))
+            return stack
+        return tiff.find(location)
     found = hierarchy.find(Store(location), location.format, separator)
+    if found is None and location.is_local and location.format is None:
+        from chunkloom.io import tiff
+
+        found = tiff.find_stack(location)
     if found is None:
         raise VolumeNotFoundError(_not_a_volume(location))
     return found
@@ -135,6 +151,28 @@ def _axes(layout: ArrayLayout, own: Found, group: Found, path: str, warnings: li
     if named is not None:
         warnings.append(f"axes {', '.join(named)} are not z, y, x: taken as {', '.join(axes)}")
     return axes
+
+
+def _kind_of_file(location: Location) -> str | None:
+    """The format of a local file, by its first bytes; None for a folder and for remote places.
+
+    Raises
+    ------
+    VolumeNotFoundError
+        For a file of no format that holds volumes.
+    """
+    if not location.is_local or not os.path.isfile(location.base):
+        return None
+    try:
+        with open(location.base, "rb") as file:
+            head = file.read(8)
+    except OSError as error:
+        raise AccessError(f"{location.base} cannot be read: {error.strerror}") from error
+    if head == b"\x89HDF\r\n\x1a\n":
+        return "hdf5"
+    if head[:4] in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"):
+        return "tiff"
+    raise VolumeNotFoundError(f"not a volume: {location.base} is a file that is neither HDF5 nor TIFF")
 
 
 def _no_such_path(location: Location) -> str:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from chunkloom.errors import ParameterError
 from chunkloom.geometry import Box
 from chunkloom.io import discover
+from chunkloom.io.chunkwise import ChunkwiseReader
 from chunkloom.io.discover import Level
 from chunkloom.io.layout import ArrayLayout, StoredLayout
 from chunkloom.io.metadata import ArrayMeta
@@ -67,6 +68,11 @@ class StoredArray:
         )
         self.stored_layout: StoredLayout | None = self._passable(level.layout.stored)
         self._reader = open_reader(level.store, level.layout)
+        # Local chunks that are wanted whole are decoded where they are asked for: no other thread, no copy.
+        plain = self.stored_layout is not None and not picked and level.store.location.is_local
+        self._whole_chunks = (
+            ChunkwiseReader(level.store, level.layout) if plain and level.layout.format != "precomputed" else None
+        )
 
     def read(self, box: Box) -> NDArray[Any]:
         """The voxels of `box` (z, y, x; inside the array): channels first, C order, native byte order.
@@ -78,9 +84,21 @@ class StoredArray:
         ChunkReadError, AccessError
             When a chunk that should be there cannot be read.
         """
+        index = None if self._whole_chunks is None else self._chunk_that_is(box)
+        if index is not None and self._whole_chunks is not None:
+            return self._whole_chunks.chunk(index)
         out = np.empty((*self.meta.shape[:-3], *box.shape), self.meta.dtype)
         self.read_into(box, out)
         return out
+
+    def _chunk_that_is(self, box: Box) -> tuple[int, ...] | None:
+        """The index of the chunk that `box` is, cut where the array ends; None when it is not one whole chunk."""
+        shape, chunk = self.meta.shape, self.meta.chunk_shape
+        if chunk[:-3] != shape[:-3] or box.ndim != 3 or box.is_empty:
+            return None
+        index = tuple(b // c for b, c in zip(box.lo, chunk[-3:], strict=True))
+        whole = Box.of_chunk(index, chunk[-3:]).intersect(Box.of_shape(shape[-3:]))
+        return (*(0,) * (len(shape) - 3), *index) if whole == box else None
 
     def read_into(self, box: Box, out: NDArray[Any]) -> None:
         """`read` into `out`, an array (or a view of one) of the shape that `read` gives."""
@@ -227,10 +245,23 @@ def _repeat_edges(out: NDArray[Any], axis: int, part: slice) -> None:
 def open_reader(store: Store, layout: ArrayLayout) -> Reader:
     """The reader that decodes this layout."""
     if layout.reader == "tensorstore":
+        from chunkloom.io.gzipped import GzippedReader, chunks_are_gzipped
         from chunkloom.io.tensors import TensorstoreReader
 
+        if chunks_are_gzipped(store, layout):
+            return GzippedReader(store, layout)
         return TensorstoreReader(store, layout)
-    raise ParameterError(f"{store}: {layout.codec} cannot be read")
+    if layout.reader == "hdf5":
+        from chunkloom.io.hdf5 import Hdf5Reader
+
+        return Hdf5Reader(store, layout)
+    if layout.reader == "tiff":
+        from chunkloom.io.tiff_reader import TiffReader
+
+        return TiffReader(store, layout)
+    from chunkloom.io.chunkwise import ChunkwiseReader
+
+    return ChunkwiseReader(store, layout)
 
 
 def read_stored_chunk(store: Store, layout: ArrayLayout, index: tuple[int, ...]) -> bytes | None:

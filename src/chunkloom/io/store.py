@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +25,7 @@ from chunkloom.io.paths import Location
 
 # A metadata document larger than this is not one: Neuroglancer and OME metadata of huge pyramids stay under 1 MB.
 MAX_DOCUMENT_BYTES = 64 * 2**20
+_CONFIRMED_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,7 @@ class Store:
 
     def __init__(self, location: Location) -> None:
         self.location = location
+        self._confirmed = -math.inf
 
     def __str__(self) -> str:
         return str(self.location)
@@ -112,6 +116,41 @@ class Store:
         except OSError:
             return []
 
+    def exists(self, key: str) -> bool:
+        """Whether there is something at `key`; False also where looking is refused."""
+        if self.location.is_local:
+            return os.path.isfile(self._path(key))
+        return remote.exists(self.location, key)
+
+    def confirm(self, key: str) -> None:
+        """Return when `key` can be read; asked at most every few seconds.
+
+        Before a refused chunk counts as one that was never written, this tells whether everything is refused now, as
+        when credentials have run out.
+
+        Raises
+        ------
+        AccessError, ChunkReadError
+            When it cannot.
+        """
+        now = time.monotonic()
+        if now - self._confirmed < _CONFIRMED_SECONDS:
+            return
+        if self.read(key) is None:
+            raise ChunkReadError(f"{self.where(key)} is gone: chunks beside it cannot be told from missing ones")
+        self._confirmed = now
+
+    def entries(self) -> Iterator[tuple[str, bool]]:
+        """Name of each entry directly below, and whether it is a folder; nothing where listing is not possible."""
+        if not self.location.is_local:
+            return
+        try:
+            with os.scandir(self.location.base) as entries:
+                for entry in entries:
+                    yield entry.name, entry.is_dir()
+        except OSError:
+            return
+
     def kvstore(self) -> dict[str, Any]:
         """The tensorstore key-value store of this place, with its trailing slash."""
         return remote.kvstore_spec(self.location)
@@ -121,8 +160,11 @@ class Store:
             return self._read_file(key, limit)
         return remote.read(self.location, key, limit)
 
+    def _path(self, key: str) -> str:
+        return os.path.join(self.location.base, *key.split("/"))
+
     def _read_file(self, key: str, limit: int | None) -> tuple[bytes, str] | None:
-        path = os.path.join(self.location.base, *key.split("/"))
+        path = self._path(key)
         try:
             with open(path, "rb") as file:
                 found = os.fstat(file.fileno())

@@ -11,18 +11,29 @@ import asyncio
 import contextlib
 import json
 import logging
+import threading
+from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from chunkloom import __version__
 from chunkloom.engine.cache import ByteCache
 from chunkloom.engine.demand import Claim, Scheduler, Work
-from chunkloom.engine.formats import ChunkKey, Format, served_format
+from chunkloom.engine.formats import DEFAULT_CODEC, ChunkKey, Format, codec_of, served_format
 from chunkloom.engine.volume import Volume, make_digest
 from chunkloom.errors import CancelledWorkError, ChunkloomError, FormatError, ParameterError
 from chunkloom.geometry import Box
 from chunkloom.serving import answers
+from chunkloom.serving.access import ApiOptions
 from chunkloom.serving.answers import Answer, Receive, Scope, Send
+from chunkloom.serving.events import Change
+from chunkloom.serving.gate import Gate
+from chunkloom.serving.times import Times
+
+if TYPE_CHECKING:
+    from chunkloom.io.source import StoredArray
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +42,11 @@ FORMATS = {"zarr": "zarr2", "zarr2": "zarr2", "zarr3": "zarr3", "n5": "n5", "pre
 WORDS = ("zarr2", "zarr3", "n5", "precomputed")
 ENCODED_BYTES = 512 << 20
 
+READERS = 8
+
 JSON = b"application/json"
 OCTETS = b"application/octet-stream"
+MISSING = answers.refusal(404, "all fill value: not stored")
 
 
 @dataclass(eq=False)
@@ -41,18 +55,32 @@ class Served:
 
     name: str
     volume: Volume
-    codec: str
+    asked_codec: str | None
     digest: str = ""
+    codec: str = ""
     formats: dict[str, Format] = field(default_factory=dict)
     metadata: dict[tuple[str, bool], dict[str, Answer]] = field(default_factory=dict)
+    passing: dict[tuple[str, int], StoredArray | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.digest = self.volume.digest
+        stored = self.volume.stored(0)
+        kept = codec_of(stored.stored_layout) if stored is not None and stored.stored_layout is not None else None
+        self.codec = self.asked_codec or kept or DEFAULT_CODEC
 
     def format(self, word: str) -> Format:
         if word not in self.formats:
             self.formats[word] = served_format(word, self.codec)
         return self.formats[word]
+
+    def passes(self, word: str, level: int) -> StoredArray | None:
+        """The stored array whose chunks are, byte for byte, those of a level in a format; None where they are not."""
+        if (word, level) not in self.passing:
+            stored = self.volume.stored(level)
+            layout = None if stored is None else stored.stored_layout
+            same = layout is not None and self.format(word).passes(layout, self.volume.levels[level])
+            self.passing[word, level] = stored if same else None
+        return self.passing[word, level]
 
     def documents(self, word: str, pinned: bool) -> dict[str, Answer]:
         """The metadata files in a format; `pinned` when the URL carries the digest."""
@@ -77,12 +105,24 @@ class ChunkApp:
     """The ASGI app. Made with `create_app`."""
 
     def __init__(
-        self, volumes: Mapping[str, Volume], *, codec: str, scheduler: Scheduler | None, encoded_bytes: int
+        self,
+        volumes: Mapping[str, Volume],
+        *,
+        codec: str | None,
+        scheduler: Scheduler | None,
+        encoded_bytes: int,
+        api: ApiOptions | None = None,
     ) -> None:
         self.volumes: dict[str, Served] = {}
+        self.gate = Gate(self, api or ApiOptions())
+        self.answered: Counter[int] = Counter()
+        self.times = Times()
+        self._changing = threading.Lock()
         self.codec = codec
         self.scheduler = scheduler or Scheduler()
         self.encoded = ByteCache(encoded_bytes)
+        # Waiting for storage takes no core: more of it may go on at a time than computing.
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="chunkloom-read")
         for name, volume in volumes.items():
             self.add(name, volume)
 
@@ -93,8 +133,20 @@ class ChunkApp:
                 f"{name!r} cannot be a volume's name: expected one path segment, not @…, and none of "
                 f"{', '.join(sorted(RESERVED))}"
             )
-        self.volumes[name] = Served(name, volume, self.codec)
-        self.encoded.clear()
+        made = Served(name, volume, self.codec)
+        with self._changing:
+            replaced = name in self.volumes
+            self.volumes = {**self.volumes, name: made}
+            self.encoded.clear()
+        self.gate.events.publish(Change("replaced" if replaced else "created", name, made.digest))
+
+    def remove(self, name: str) -> None:
+        """Serve `name` no more. Raises `KeyError` where it is not served."""
+        with self._changing:
+            gone = self.volumes[name]
+            self.volumes = {n: served for n, served in self.volumes.items() if n != name}
+            self.encoded.clear()
+        self.gate.events.publish(Change("deleted", name, gone.digest))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -106,11 +158,15 @@ class ChunkApp:
         # The whole of the hot path: a kept chunk, asked for again.
         kept: Answer | None = self.encoded.get(path)
         if kept is None or scope["method"] != "GET":
+            if self.gate.takes(scope):
+                await self.gate(scope, receive, send)
+                return
             kept = await self._answer(scope, receive)
         elif answers.matches(kept.etag or b"", answers.header(scope, b"if-none-match")):
             kept = answers.not_modified(kept.etag or b"", _cache_control(kept))
         if kept is None:
             return  # the client is gone
+        self.answered[kept.start["status"]] += 1
         await send(kept.start)
         await send({"type": "http.response.body", "body": b""} if scope["method"] == "HEAD" else kept.body)
 
@@ -121,6 +177,7 @@ class ChunkApp:
                 await send({"type": "lifespan.startup.complete"})
             else:
                 self.scheduler.close()
+                self._readers.shutdown(wait=False, cancel_futures=True)
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 
@@ -181,6 +238,16 @@ class ChunkApp:
                 etag,
             )
 
+        stored = served.passes(word, key.level)
+        if stored is not None:
+            found = await self._stored(stored, key, f"{served.name}/{key.level}/{'.'.join(map(str, key.index))}")
+            if isinstance(found, Answer):
+                return found
+            if found is not None:
+                passed = answers.answer(200, found, OCTETS, etag=etag, cache=cache)
+                self._keep(scope["path"], passed, served)
+                return passed
+
         def run(work: Work) -> Answer:
             level = served.volume.levels[key.level]
             box = Box.of_chunk(key.index, level.spatial_chunk).intersect(level.box)
@@ -188,41 +255,79 @@ class ChunkApp:
             work.check()
             body = served.format(word).encode(block, level)
             made = answers.answer(200, body, OCTETS, etag=etag, cache=cache)
-            self.encoded.put(scope["path"], made, made.nbytes)
+            self._keep(scope["path"], made, served)
             return made
 
         claim = self.scheduler.claim(
-            (served.digest, word, pinned, key), run, level=key.level, client=scope.get("client")
+            (served.digest, word, pinned, key),
+            self.times.timed(run),
+            level=key.level,
+            cost=served.volume.cost(key.level),
+            client=scope.get("client"),
         )
         return await self._wait(claim, receive, f"{served.name}/{key.level}/{'.'.join(map(str, key.index))}")
 
-    async def _wait(self, claim: Claim, receive: Receive, chunk: str) -> Answer | None:
-        """The claim's answer; None when the client hangs up first."""
-        made = asyncio.wrap_future(claim.future)
-        gone = asyncio.ensure_future(_disconnected(receive))
+    def _keep(self, path: str, made: Answer, served: Served) -> None:
+        with self._changing:
+            # A volume replaced or gone while its chunk was made must not answer the next request.
+            if self.volumes.get(served.name) is served:
+                self.encoded.put(path, made, made.nbytes)
+
+    async def _stored(self, stored: StoredArray, key: ChunkKey, chunk: str) -> bytes | Answer | None:
+        """The stored bytes of a chunk; a refusal where it is missing or fails; None where it must be computed."""
+        index = (*(0,) * (key.ndim - 3), *key.index)
         try:
-            await asyncio.wait({made, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if not made.done():
-                return None
-            result: Answer = made.result()
-            return result
-        except CancelledWorkError:
-            return answers.refusal(503, f"chunk {chunk}: the server is closing")
-        except asyncio.CancelledError:
-            if made.cancelled():
-                return answers.refusal(503, f"chunk {chunk}: the server is closing")
-            raise
+            found = await asyncio.get_running_loop().run_in_executor(self._readers, stored.stored_chunk, index)
         except ChunkloomError as error:
             log.warning("chunk %s: %s", chunk, error)
             return answers.refusal(500, f"chunk {chunk}: {error}")
-        except Exception as error:
-            log.exception("chunk %s", chunk)
-            return answers.refusal(500, f"chunk {chunk}: {type(error).__name__}: {error}")
+        if found is None and stored.stored_layout is not None and not stored.stored_layout.fill_value:
+            return MISSING
+        return found
+
+    async def _wait(self, claim: Claim, receive: Receive, chunk: str) -> Answer | None:
+        """The claim's answer; None when the client hangs up first."""
+        loop = asyncio.get_running_loop()
+        woken = loop.create_future()
+
+        def wake(_: object = None) -> None:
+            if not woken.done():
+                woken.set_result(None)
+
+        def settled(_: object) -> None:
+            # The loop may have been closed meanwhile: then nobody waits.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(wake)
+
+        claim.future.add_done_callback(settled)
+        gone = loop.create_task(_disconnected(receive))
+        gone.add_done_callback(wake)
+        try:
+            await woken
+            return self._settled(claim, chunk)
         finally:
             claim.release()
             gone.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await gone
+
+    def _settled(self, claim: Claim, chunk: str) -> Answer | None:
+        """The answer a claim came to; None where it was given up."""
+        future = claim.future
+        if not future.done():
+            return None
+        if future.cancelled():
+            return answers.refusal(503, f"chunk {chunk}: the server is closing")
+        failure = future.exception()
+        if failure is None:
+            made: Answer = future.result()
+            return made
+        if isinstance(failure, CancelledWorkError):
+            return answers.refusal(503, f"chunk {chunk}: the server is closing")
+        if isinstance(failure, ChunkloomError):
+            log.warning("chunk %s: %s", chunk, failure)
+            return answers.refusal(500, f"chunk {chunk}: {failure}")
+        log.error("chunk %s: %s: %s", chunk, type(failure).__name__, failure)
+        log.debug("chunk %s", chunk, exc_info=failure)
+        return answers.refusal(500, f"chunk {chunk}: {type(failure).__name__}: {failure}")
 
     def _index(self) -> bytes:
         listing = {name: {"digest": served.digest, "formats": list(WORDS)} for name, served in self.volumes.items()}
@@ -249,9 +354,10 @@ def _cache_control(kept: Answer) -> bytes:
 def create_app(
     volumes: Mapping[str, Volume],
     *,
-    codec: str = "zstd",
+    codec: str | None = None,
     scheduler: Scheduler | None = None,
     encoded_bytes: int = ENCODED_BYTES,
+    api: ApiOptions | None = None,
 ) -> ChunkApp:
     """An ASGI app that serves `volumes` by name, as zarr v2 and v3.
 
@@ -260,15 +366,18 @@ def create_app(
     volumes
         Name (one path segment) to volume.
     codec
-        "zstd", "blosc", "gzip" or "none": how served chunks are packed.
+        "zstd", "blosc", "gzip" or "none": how served chunks are packed. Default: as a stored volume's are, so that
+        stored bytes are passed on untouched; zstd for the rest.
     scheduler
         Runs the work; one thread per core when left out.
     encoded_bytes
         At most this much memory for answers kept to be sent again.
+    api
+        What the REST API below `/api` allows. Default: reading only.
 
     Raises
     ------
     ParameterError
         A name that cannot be served, or an unknown codec.
     """
-    return ChunkApp(volumes, codec=codec, scheduler=scheduler, encoded_bytes=encoded_bytes)
+    return ChunkApp(volumes, codec=codec, scheduler=scheduler, encoded_bytes=encoded_bytes, api=api)

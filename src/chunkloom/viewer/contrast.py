@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 PERCENTILES = (0.5, 99.5)
 SAMPLE_CHUNKS = 8
-SAMPLE_VOXELS = 2**21
+SAMPLE_VOXELS = 2**23
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 def contrast_range(volume: Volume) -> tuple[float, float]:
     """The values to show black and white: percentiles 0.5 and 99.5 of a sample of the coarsest level.
 
-    The sample is the whole level where that is at most 2**21 values, else pieces of at most eight of its chunks, the
+    The sample is the whole level where that is at most 2**23 values, else pieces of at most eight of its chunks, the
     same ones every time. NaN and infinities do not count. Whole numbers for integer dtypes.
 
     Where the sample holds a single value, nothing finite, or cannot be read: all that the dtype holds (0 to 1 for

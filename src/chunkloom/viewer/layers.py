@@ -65,6 +65,8 @@ class LayerSpec:
         How an image is put over those before it.
     channel_axes
         Names of the channel axes, as many as `shape` has beyond three.
+    dear
+        Whether its chunks take long to compute: the view then opens near enough to ask for the finest alone.
 
     Raises
     ------
@@ -85,6 +87,7 @@ class LayerSpec:
     blend: Literal["default", "additive"] = "default"
     visible: bool = True
     channel_axes: tuple[str, ...] = ()
+    dear: bool = False
 
     def __post_init__(self) -> None:
         where = f"layer {self.name!r}"
@@ -153,6 +156,7 @@ class LayerSpec:
             opacity=(0.5 if overlay else 1.0) if opacity is None else opacity,
             visible=visible,
             channel_axes=finest.axes[:-3],
+            dear=volume.cost(0) > 0,
         )
 
     @property
@@ -247,15 +251,26 @@ def _image_layer(spec: LayerSpec, shader: str) -> neuroglancer.ImageLayer:
 
 
 def _channel_transform(spec: LayerSpec) -> neuroglancer.CoordinateSpaceTransform:
-    """The identity, with channel axes renamed ``c^``: those a shader can choose among."""
+    """Channel axes renamed from ``c'`` (a slider of the layer) to ``c^`` (all at hand in the shader), z, y, x as is.
+
+    Neuroglancer puts the centre of channel 0 at 0, as on every OME axis, and wants ``c^`` to begin at 0.
+    """
     import neuroglancer
 
-    names = [f"{axis}^" for axis in spec.channel_axes] + ["z", "y", "x"]
     count = len(spec.channel_axes)
-    space = neuroglancer.CoordinateSpace(
-        names=names, units=[""] * count + ["nm"] * 3, scales=[1.0] * count + list(spec.voxel_size_nm)
+
+    def space(suffix: str) -> neuroglancer.CoordinateSpace:
+        return neuroglancer.CoordinateSpace(
+            names=[axis + suffix for axis in spec.channel_axes] + ["z", "y", "x"],
+            units=[""] * count + ["nm"] * 3,
+            scales=[1.0] * count + list(spec.voxel_size_nm),
+        )
+
+    matrix = np.eye(count + 3, count + 4)
+    matrix[:count, -1] = 0.5
+    return neuroglancer.CoordinateSpaceTransform(
+        output_dimensions=space("^"), input_dimensions=space("'"), matrix=matrix
     )
-    return neuroglancer.CoordinateSpaceTransform(output_dimensions=space, input_dimensions=space)
 
 
 def _typed_range(spec: LayerSpec) -> tuple[float, float]:
@@ -301,9 +316,14 @@ def show(
         for spec in layers:
             state.layers.append(name=spec.name, layer=layer(spec), visible=spec.visible)
         state.position = [p / v for p, v in zip(position[::-1], size[::-1], strict=True)]
-        state.cross_section_scale = fitting_scale(first)
+        scale = fitting_scale(first)
+        state.cross_section_scale = min(scale, NEAR) if any(spec.dear for spec in layers) else scale
         state.projection_scale = 1.5 * max(first.extent_nm) / min(size)
         state.layout = "4panel"
+
+
+NEAR = 0.5
+"""Voxels a screen pixel at which a view of dear layers opens at the most."""
 
 
 def fitting_scale(spec: LayerSpec) -> float:

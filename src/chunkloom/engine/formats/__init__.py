@@ -1,5 +1,13 @@
 """The formats volumes are served and written in: one module each, one small interface (`Format`)."""
 
-from chunkloom.engine.formats.base import ChunkKey, Format, Metadata, codec_names, served_format
+from chunkloom.engine.formats.base import (
+    DEFAULT_CODEC,
+    ChunkKey,
+    Format,
+    Metadata,
+    codec_names,
+    codec_of,
+    served_format,
+)
 
-__all__ = ["ChunkKey", "Format", "Metadata", "codec_names", "served_format"]
+__all__ = ["DEFAULT_CODEC", "ChunkKey", "Format", "Metadata", "codec_names", "codec_of", "served_format"]

@@ -11,7 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -19,8 +19,12 @@ from chunkloom.engine.volume import Array, Level, Volume
 from chunkloom.errors import FormatError, ParameterError, nearest
 from chunkloom.geometry import Box
 
+if TYPE_CHECKING:
+    from chunkloom.io.layout import StoredLayout
+
 Metadata = dict[str, bytes]
 CODECS = ("none", "zstd", "blosc", "gzip")
+DEFAULT_CODEC = "zstd"
 
 
 def codec_names() -> tuple[str, ...]:
@@ -67,6 +71,10 @@ class Format(ABC):
         """
 
     @abstractmethod
+    def passes(self, layout: StoredLayout, level: Level) -> bool:
+        """Whether chunks stored like `layout` are, byte for byte, valid chunks of what `metadata` declares."""
+
+    @abstractmethod
     def encode(self, block: Array, level: Level) -> bytes:
         """A chunk's bytes. `block` is the chunk cut where the level ends, channel axes whole and first."""
 
@@ -101,6 +109,41 @@ def needs_cast(volume: Volume, dtypes: Sequence[str], format_name: str) -> None:
     raise FormatError(
         f"{format_name} has no {found.name} (it has {', '.join(dtypes)}): add a cast, --op cast:dtype={nearest_one}, "
         "or read it as zarr"
+    )
+
+
+def codec_of(layout: StoredLayout) -> str | None:
+    """The codec word of stored chunks; None for one that has no word, or that comes with filters.
+
+    Only the family counts: what blosc, zstd and gzip wrote says itself how it is unpacked.
+    """
+    if layout.format == "zarr2":
+        if layout.codec.get("filters"):
+            return None
+        compressor = layout.codec.get("compressor")
+        word = "none" if compressor is None else compressor.get("id")
+    elif layout.format == "zarr3":
+        codecs = list(layout.codec.get("codecs", ()))
+        if not codecs or codecs[0].get("name") != "bytes" or len(codecs) > 2:
+            return None
+        word = codecs[1].get("name") if len(codecs) == 2 else "none"
+    elif layout.format == "n5":
+        compression = layout.codec.get("compression", {})
+        word = "none" if compression.get("type") == "raw" else compression.get("type")
+        if compression.get("useZlib"):
+            return None
+    else:
+        word = "none" if layout.codec.get("encoding") == "raw" else None
+    return word if word in CODECS else None
+
+
+def same_layout(layout: StoredLayout, level: Level, edge: str) -> bool:
+    """Whether stored chunks have the level's shape, dtype and order, and treat edges like `edge`."""
+    return (
+        layout.chunk_shape == level.chunk_shape
+        and layout.order == "C"
+        and np.dtype(layout.dtype).newbyteorder("=") == level.dtype
+        and layout.edge == edge
     )
 
 

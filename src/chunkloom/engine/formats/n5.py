@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -18,12 +18,17 @@ from chunkloom.engine.formats.base import (
     Format,
     Metadata,
     canonical_json,
+    codec_of,
     compress,
     needs_cast,
     parse_index,
     parse_level,
+    same_layout,
 )
 from chunkloom.engine.volume import Array, Level, Volume
+
+if TYPE_CHECKING:
+    from chunkloom.io.layout import StoredLayout
 
 DTYPES = ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float32", "float64")
 
@@ -95,6 +100,14 @@ class N5(Format):
             return None
         index = parse_index(rest[::-1])
         return None if index is None else ChunkKey(level, index, len(rest))
+
+    def passes(self, layout: StoredLayout, level: Level) -> bool:
+        return (
+            layout.format == "n5"
+            and same_layout(layout, level, "cropped")
+            and np.dtype(layout.dtype).newbyteorder(">") == np.dtype(layout.dtype)
+            and codec_of(layout) == self.codec
+        )
 
     def encode(self, block: Array, level: Level) -> bytes:
         header = struct.pack(">HH", 0, block.ndim) + struct.pack(f">{block.ndim}I", *_x_first(block.shape))

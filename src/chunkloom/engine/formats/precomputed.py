@@ -1,20 +1,32 @@
 """Neuroglancer precomputed volumes, encoding raw.
 
-Spec: neuroglancer, src/datasource/precomputed/volume.md. Axes are x first; chunks are cut where the data ends. The format
-holds a whole number of voxels as offset: the corner is floored to one, and the exact corner stands in the extra member
-`chunkloom_corner_nm` (x first, as all of the file is).
+Spec: neuroglancer, src/datasource/precomputed/volume.md. Axes are x first; chunks are cut where the data ends. The
+format holds a whole number of voxels as offset: the corner is floored to one, and the exact corner stands in the extra
+member `chunkloom_corner_nm` (x first, as all of the file is).
 """
 
 from __future__ import annotations
 
 import math
 import re
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from chunkloom.engine.formats.base import ChunkKey, Format, Metadata, canonical_json, needs_cast, parse_level
+from chunkloom.engine.formats.base import (
+    ChunkKey,
+    Format,
+    Metadata,
+    canonical_json,
+    codec_of,
+    needs_cast,
+    parse_level,
+    same_layout,
+)
 from chunkloom.engine.formats.zarr2 import little_endian
 from chunkloom.engine.volume import Array, Level, Volume
 from chunkloom.errors import FormatError
+
+if TYPE_CHECKING:
+    from chunkloom.io.layout import StoredLayout
 
 DTYPES = ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "float32")
 
@@ -69,6 +81,9 @@ class Precomputed(Format):
                 return None
             index.append(begin // chunk)
         return ChunkKey(number, (index[0], index[1], index[2]), len(level.shape))
+
+    def passes(self, layout: StoredLayout, level: Level) -> bool:
+        return layout.format == "precomputed" and same_layout(layout, level, "cropped") and codec_of(layout) == "none"
 
     def encode(self, block: Array, level: Level) -> bytes:
         return bytes(little_endian(block))

@@ -5,7 +5,7 @@ Spec: zarr-specs v2 (full-size edge chunks, `fill_value` of the dtype), ngff.ope
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -14,13 +14,18 @@ from chunkloom.engine.formats.base import (
     Format,
     Metadata,
     canonical_json,
+    codec_of,
     compress,
     ome_multiscales,
     padded,
     parse_index,
     parse_level,
+    same_layout,
 )
 from chunkloom.engine.volume import Array, Level, Volume
+
+if TYPE_CHECKING:
+    from chunkloom.io.layout import StoredLayout
 
 COMPRESSORS: dict[str, dict[str, Any] | None] = {
     "none": None,
@@ -70,8 +75,21 @@ class Zarr2(Format):
         index = parse_index(words)
         return None if index is None else ChunkKey(level, index, len(words))
 
+    def passes(self, layout: StoredLayout, level: Level) -> bool:
+        return passes_as_zarr(layout, level, self.codec)
+
     def encode(self, block: Array, level: Level) -> bytes:
         return compress(self.codec, little_endian(padded(block, level)), level.dtype.itemsize)
+
+
+def passes_as_zarr(layout: StoredLayout, level: Level, codec: str) -> bool:
+    """Whether stored chunks are valid in zarr v2 and v3: both put the same bytes in a chunk."""
+    return (
+        layout.format in ("zarr2", "zarr3")
+        and same_layout(layout, level, "padded")
+        and np.dtype(layout.dtype).newbyteorder("<") == np.dtype(layout.dtype)
+        and codec_of(layout) == codec
+    )
 
 
 def little_endian(block: Array) -> memoryview:

@@ -5,7 +5,7 @@ Spec: zarr-specs v3 core (regular grid: full-size edge chunks), ngff.openmicrosc
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from chunkloom.engine.formats.base import (
     ChunkKey,
@@ -18,8 +18,11 @@ from chunkloom.engine.formats.base import (
     parse_index,
     parse_level,
 )
-from chunkloom.engine.formats.zarr2 import little_endian
+from chunkloom.engine.formats.zarr2 import little_endian, passes_as_zarr
 from chunkloom.engine.volume import Array, Level, Volume
+
+if TYPE_CHECKING:
+    from chunkloom.io.layout import StoredLayout
 
 
 class Zarr3(Format):
@@ -83,6 +86,9 @@ class Zarr3(Format):
             return None
         index = parse_index(rest[1:])
         return None if index is None else ChunkKey(level, index, len(rest) - 1)
+
+    def passes(self, layout: StoredLayout, level: Level) -> bool:
+        return passes_as_zarr(layout, level, self.codec)
 
     def encode(self, block: Array, level: Level) -> bytes:
         return compress(self.codec, little_endian(padded(block, level)), level.dtype.itemsize)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -14,6 +15,7 @@ from chunkloom.chain.steps import SampledNormalizer, Step
 from chunkloom.engine.demand import UNCLAIMED
 from chunkloom.engine.op import Op
 from chunkloom.engine.volume import Array, Kind, Level, Volume
+from chunkloom.errors import ParameterError
 from chunkloom.geometry import Box
 
 
@@ -22,12 +24,20 @@ class StepOp(Op):
     """One step of a chain. What it computes is the step's own `process`."""
 
     step: Step
+    chunk: tuple[int, ...] | None = None
 
     pad: ClassVar[Literal["edge", "constant", "cut"]] = "cut"
 
     @property
     def halo(self) -> tuple[int, int, int]:
         return self.step.halo
+
+    @property
+    def whole_chunks(self) -> bool:
+        return self.step.per_chunk
+
+    def on_grid(self, chunk: Sequence[int]) -> StepOp:
+        return dataclasses.replace(self, chunk=tuple(chunk))
 
     def output_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         return self.step.output_info(dtype, 1)[0]
@@ -39,8 +49,17 @@ class StepOp(Op):
         shape = (channels, *level.shape[1:])
         return dataclasses.replace(level, dtype=dtype, shape=shape, chunk_shape=(channels, *level.chunk_shape[1:]))
 
-    def apply(self, block: Array) -> Array:
-        return self.step.process(block)
+    def apply_at(self, block: Array, box: Box, level: int) -> Array:
+        # The block ends where the data does, which is at voxel 0 or at the far end.
+        before = tuple(min(h, b) for h, b in zip(self.halo, box.lo, strict=True))
+        after = tuple(n - m - b for n, m, b in zip(block.shape[-3:], box.shape, before, strict=True))
+        where = {}
+        if self.chunk is not None and self.step.per_chunk:
+            where = {
+                "chunk_corner": tuple(b // c for b, c in zip(box.lo, self.chunk, strict=True)),
+                "chunk_num_voxels": math.prod(self.chunk),
+            }
+        return self.step.process_cropped(block, before, after, **where)
 
     def identity(self) -> dict[str, Any]:
         return {"op": "step", **self.step.to_dict()}
@@ -69,8 +88,11 @@ def resolve_chain(spec: PipelineSpec, volume: Volume) -> PipelineSpec:
     waiting = [step for step in normalizers if isinstance(step, SampledNormalizer) and not step.resolved]
     if not waiting:
         return spec
+    named = {step.level for step in waiting}
+    if len(named) > 1:
+        raise ParameterError(f"the steps of one chain take statistics of levels {named}: name one level for all")
     index = len(volume.levels) - 1 if waiting[0].level is None else waiting[0].level
     level = volume.level(index)
-    itemsize = level.dtype.itemsize * int(np.prod(level.channels, dtype=np.int64))
+    itemsize = level.dtype.itemsize * math.prod(level.channels)
     boxes = [Box(lo, hi) for lo, hi in sample_boxes(level.spatial_shape, itemsize)]
     return spec.resolved([volume.read_box(index, box, UNCLAIMED) for box in boxes])

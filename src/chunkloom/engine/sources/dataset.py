@@ -8,19 +8,24 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from chunkloom.engine.chunked import ChunkedVolume
 from chunkloom.engine.sources.array import kind_of
 from chunkloom.engine.volume import Array, Kind, Level, Volume, make_digest
 from chunkloom.geometry import Box
 
 if TYPE_CHECKING:
     from chunkloom.engine.demand import Work
-    from chunkloom.io.source import OpenedPyramid
+    from chunkloom.io.source import OpenedPyramid, StoredArray
 
 
-class DatasetVolume(Volume):
-    """A stored pyramid. Made with `open_volume`."""
+LARGEST_KEPT_CHUNK = 64 << 20
+
+
+class DatasetVolume(ChunkedVolume):
+    """A stored pyramid. Made with `open_volume`. Its decoded chunks are kept: neighbours ask for them again."""
 
     def __init__(self, opened: OpenedPyramid, kind: Kind | None = None, voxel_size_nm: Sequence[float] | None = None):
+        super().__init__(None)
         self.opened = opened
         self.arrays = opened.levels
         self.levels = tuple(
@@ -41,7 +46,13 @@ class DatasetVolume(Volume):
     def stage_digest(self) -> str:
         return self._digest
 
-    def read_box(self, level: int, box: Box, work: Work) -> Array:
+    def stored(self, level: int) -> StoredArray | None:
+        return self.arrays[level]
+
+    def keeps(self, level: int) -> bool:
+        return self.levels[level].chunk_nbytes <= LARGEST_KEPT_CHUNK
+
+    def compute(self, level: int, box: Box, work: Work) -> Array:
         work.check()
         return self.arrays[level].read(box)
 

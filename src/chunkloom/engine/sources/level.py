@@ -10,6 +10,7 @@ from chunkloom.geometry import Box
 
 if TYPE_CHECKING:
     from chunkloom.engine.demand import Work
+    from chunkloom.io.source import StoredArray
 
 
 class LevelView(Volume):
@@ -26,6 +27,12 @@ class LevelView(Volume):
     @property
     def stage_digest(self) -> str:
         return self.source.stage_digest if self.first == 0 else make_digest([self.source.stage_digest, self.first])
+
+    def cost(self, level: int) -> int:
+        return self.source.cost(level + self.first)
+
+    def stored(self, level: int) -> StoredArray | None:
+        return self.source.stored(level + self.first)
 
     def read_box(self, level: int, box: Box, work: Work) -> Array:
         return self.source.read_box(level + self.first, box, work)

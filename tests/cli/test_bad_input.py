@@ -1,0 +1,126 @@
+"""Bad input is one line on stderr, exit 2, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import socket
+
+import pytest
+
+
+@pytest.fixture
+def raw(tmp_path):
+    """A small zarr volume."""
+    import zarr
+
+    path = tmp_path / "raw.zarr"
+    array = zarr.create_array(path, shape=(20, 20, 20), chunks=(10, 10, 10), dtype="uint8", zarr_format=2)
+    array[:] = 1
+    return path
+
+
+def model(folder, **change):
+    """A model.json over an ONNX file of one 1 x 1 x 1 convolution, with members changed."""
+    import onnx
+    from onnx import TensorProto, helper
+
+    folder.mkdir()
+    value = helper.make_tensor("w", TensorProto.FLOAT, (1, 1, 1, 1, 1), [1.0])
+    node = helper.make_node("Conv", ["raw", "w"], ["out"])
+    shape = [1, 1, "z", "y", "x"]
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("raw", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("out", TensorProto.FLOAT, shape)],
+        [value],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(made, folder / "model.onnx")
+    card = {
+        "format": "chunkloom-model/1",
+        "name": "one",
+        "weights": "model.onnx",
+        "input_voxel_size_nm": [1, 1, 1],
+        "output_voxel_size_nm": [1, 1, 1],
+        "input_shape": [8, 8, 8],
+        "output_shape": [8, 8, 8],
+        "channels": ["a"],
+        **change,
+    }
+    (folder / "model.json").write_text(json.dumps(card))
+    return folder
+
+
+def refused(done, *words):
+    assert done.returncode == 2, done.stderr
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word in lines[0]
+
+
+def test_no_such_path(chunkloom, tmp_path):
+    refused(chunkloom("serve", tmp_path / "nothing.zarr"), "nothing.zarr")
+    refused(chunkloom("inspect", tmp_path / "nothing.zarr"), "nothing.zarr")
+    refused(chunkloom("demo", "--once", "--data", tmp_path / "nothing.zarr"), "nothing.zarr")
+
+
+def test_not_a_volume(chunkloom, tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "notes.txt").write_text("hello")
+    refused(chunkloom("serve", tmp_path / "folder"), "folder")
+
+
+def test_no_source(chunkloom):
+    refused(chunkloom("serve"), "no source")
+
+
+def test_unknown_op_with_the_nearest(chunkloom, raw):
+    refused(chunkloom("serve", raw, "--op", "treshold:low=1"), "treshold", "threshold")
+
+
+def test_unknown_parameter_with_the_nearest(chunkloom, raw):
+    refused(chunkloom("serve", raw, "--op", "threshold:lo=1"), "'lo'", "low")
+
+
+def test_unreadable_model(chunkloom, raw, tmp_path):
+    broken = model(tmp_path / "broken")
+    (broken / "model.onnx").write_bytes(b"not a model")
+    refused(chunkloom("serve", raw, "--model", broken), "model.onnx", "cannot load")
+    refused(chunkloom("serve", raw, "--model", tmp_path / "none.onnx"), "none.onnx")
+    (tmp_path / "bad.py").write_text("model = 1/0\n")
+    refused(chunkloom("infer", "script", "--script-path", tmp_path / "bad.py", "-d", raw), "bad.py, line 1", "division")
+
+
+def test_a_declared_shape_that_is_wrong(chunkloom, raw, tmp_path):
+    wrong = model(tmp_path / "wrong", output_shape=[4, 4, 4])
+    refused(chunkloom("serve", raw, "--model", wrong), "declares an output of shape", "(1, 8, 8, 8)")
+    channels = model(tmp_path / "channels", channels=["a", "b"])
+    refused(chunkloom("infer", "onnx", "--path", channels, "-d", raw), "declares an output of shape")
+
+
+def test_unknown_kind_of_model_with_the_nearest(chunkloom, raw):
+    refused(chunkloom("infer", "onxx", "-d", raw), "onxx", "onnx")
+
+
+def test_a_taken_port(chunkloom, raw):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        refused(chunkloom("serve", raw, "--port", port), str(port))
+
+
+def test_a_ready_file_that_cannot_be_written(chunkloom, raw, tmp_path):
+    refused(chunkloom("serve", raw, "--ready-file", tmp_path / "none" / "ready.json"), "ready.json")
+
+
+def test_an_unknown_model_name(chunkloom, raw):
+    refused(chunkloom("serve", raw, "--model", "fibsem-membrain"), "fibsem-membrain", "fibsem-membrane")
+
+
+def test_a_value_of_the_wrong_type(chunkloom, raw):
+    refused(chunkloom("serve", raw, "--op", "threshold:low=high"), "threshold", "low")
+    refused(chunkloom("serve", raw, "--op", "cast:dtype=uint9"), "uint9")
