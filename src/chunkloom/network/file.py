@@ -34,9 +34,6 @@ from chunkloom.network.provenance import FORMAT_VERSION, chunkloom_version, new_
 from chunkloom.network.records import Clear, Forget
 from chunkloom.network.statistics import CONNECTIVITY, PLACEMENT, Statistics
 
-BESIDE = (".journal", ".new", ".lock")
-"""What may lie beside a network file; see the design."""
-
 
 class NetworkFile:
     """One network file. Made by `create` and `open`; a context manager that closes it.
