@@ -77,6 +77,7 @@ def test_processes_and_threads_append_without_loss(tmp_path: Path, locking: str)
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("locking", ["TRUE", "FALSE"], ids=lambda v: f"HDF5 locking {v}")
 def test_four_processes_of_four_threads_append_without_loss(tmp_path: Path, locking: str) -> None:
     path = tmp_path / "net.hdf5"
