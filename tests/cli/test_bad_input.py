@@ -21,7 +21,7 @@ def raw(tmp_path):
 
 def model(folder, **change):
     """A model.json over an ONNX file of one 1 x 1 x 1 convolution, with members changed."""
-    import onnx
+    onnx = pytest.importorskip("onnx", reason="needs the train extra")
     from onnx import TensorProto, helper
 
     folder.mkdir()
