@@ -124,3 +124,11 @@ def test_an_unknown_model_name(chunkloom, raw):
 def test_a_value_of_the_wrong_type(chunkloom, raw):
     refused(chunkloom("serve", raw, "--op", "threshold:low=high"), "threshold", "low")
     refused(chunkloom("serve", raw, "--op", "cast:dtype=uint9"), "uint9")
+
+
+@pytest.mark.parametrize(("dtype", "shape", "reason"), [("c8", (8, 8, 8), "complex64"), ("u1", (0, 8, 8), "no voxels")])
+def test_what_is_no_image_is_refused(chunkloom, tmp_path, dtype, shape, reason):
+    import zarr
+
+    zarr.create_array(tmp_path / "a.zarr", shape=shape, chunks=(8, 8, 8), dtype=dtype, zarr_format=2)
+    refused(chunkloom("serve", tmp_path / "a.zarr"), reason)

@@ -170,10 +170,13 @@ class Pyramid(ChunkedVolume):
         return level > 0
 
     def cost(self, level: int) -> int:
-        count = self.source.cost(0)
-        for factor in self._factors[1 : level + 1]:
-            count *= math.prod(factor)
-        return count
+        fine = math.prod(math.prod(factor) for factor in self._factors[1 : level + 1])
+        # Reading is cheap, but a chunk of a far level reads a great part of the volume.
+        return self.source.cost(0) * fine or fine // 64
+
+    @property
+    def own_levels(self) -> int:
+        return 1
 
     def stored(self, level: int) -> StoredArray | None:
         return self.source.stored(0) if level == 0 else None
@@ -266,6 +269,10 @@ class Pipeline(Volume):
     @property
     def stage_digest(self) -> str:
         return self._last.stage_digest
+
+    @property
+    def own_levels(self) -> int:
+        return self._last.own_levels
 
     def cost(self, level: int) -> int:
         return self._last.cost(level)

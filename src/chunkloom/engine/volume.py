@@ -138,6 +138,11 @@ class Volume(ABC):
         The array may be read-only, and may be shared with a cache. `work.check()` is called between steps.
         """
 
+    @property
+    def own_levels(self) -> int:
+        """How many levels there are without computing coarse ones from all of the fine voxels."""
+        return len(self.levels)
+
     def cost(self, level: int) -> int:
         """How many dear computations (model tiles) a chunk of `level` takes: what is cheap (0) is served first."""
         return 0

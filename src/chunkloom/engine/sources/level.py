@@ -30,6 +30,10 @@ class LevelView(Volume):
     def stage_digest(self) -> str:
         return self.source.stage_digest if self.first == 0 else make_digest([self.source.stage_digest, self.first])
 
+    @property
+    def own_levels(self) -> int:
+        return self.source.own_levels - self.first
+
     def cost(self, level: int) -> int:
         return self.source.cost(level + self.first)
 
