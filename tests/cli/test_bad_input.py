@@ -94,6 +94,13 @@ def test_unreadable_model(chunkloom, raw, tmp_path):
     refused(chunkloom("infer", "script", "--script-path", tmp_path / "bad.py", "-d", raw), "bad.py, line 1", "division")
 
 
+def test_a_script_that_exits_is_named(chunkloom, raw, tmp_path):
+    (tmp_path / "exits.py").write_text("import sys\nsys.exit(3)\n")
+    refused(
+        chunkloom("infer", "script", "--script-path", tmp_path / "exits.py", "-d", raw), "exits.py, line 2", "sys.exit"
+    )
+
+
 def test_a_declared_shape_that_is_wrong(chunkloom, raw, tmp_path):
     wrong = model(tmp_path / "wrong", output_shape=[4, 4, 4])
     refused(chunkloom("serve", raw, "--model", wrong), "declares an output of shape", "(1, 8, 8, 8)")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from chunkloom.cli import running
-from chunkloom.errors import ServerError
+from chunkloom.errors import ChunkReadError
 
 if TYPE_CHECKING:
     from chunkloom.models.kinds import ModelConfig
@@ -90,9 +90,12 @@ def fetch(server: VolumeServer, name: str, began: float) -> Fetched:
         with urllib.request.urlopen(url, timeout=120) as answer:
             body = answer.read()
     except urllib.error.HTTPError as error:
-        raise ServerError(f"{url}: {error.code}: {error.read().decode(errors='replace').strip()}") from error
+        reason = error.read()
+        if error.code != 404:
+            raise ChunkReadError(f"{url}: {error.code}: {reason.decode(errors='replace').strip()}") from error
+        body = b""  # nothing stored there: all fill value
     except OSError as error:
-        raise ServerError(f"{url}: {error}") from error
+        raise ChunkReadError(f"{url}: {error}") from error
     done = time.perf_counter()
     return Fetched(name, done - began, (done - sent) * 1000, len(body))
 

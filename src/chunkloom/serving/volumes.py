@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -77,6 +78,10 @@ def chain_note(model: str, has_chain: bool) -> str:
 
 def range_notes(probe: Probe, chain: PipelineSpec) -> list[str]:
     """What the range of the warm-up's output says about the chain after the model."""
+    if not (math.isfinite(probe.minimum) and math.isfinite(probe.maximum)):
+        return [
+            "the model gives NaN or infinity for extreme input (a hundred standard deviations): check its normalizers"
+        ]
     steps = [step["name"] for step in chain.postprocess]
     span = f"[{probe.minimum:.3g}, {probe.maximum:.3g}]"
     if "SigmoidPostprocessor" in steps and probe.output_class == "unit":

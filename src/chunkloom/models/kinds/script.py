@@ -5,6 +5,7 @@ The file is the user's own program and runs as such, with all their rights: only
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import sys
 from pathlib import Path
@@ -84,7 +85,13 @@ def run_script(path: Path) -> dict[str, Any]:
     names: dict[str, Any] = {"__file__": str(path.resolve()), "__name__": "chunkloom_model_script"}
     sys.path.insert(0, str(path.resolve().parent))
     try:
-        exec(compile(source, str(path), "exec"), names)
+        # What it prints is for the person: stdout is for what other programs read.
+        with contextlib.redirect_stdout(sys.stderr):
+            exec(compile(source, str(path), "exec"), names)
+    except SystemExit as error:
+        raise ModelError(
+            f"{path}{_line_of(error, path)}: calls sys.exit({error.code}): a model script must end"
+        ) from error
     except ImportError as error:
         if error.name in ("torch", "safetensors"):
             raise MissingExtraError(
