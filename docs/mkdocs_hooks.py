@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 MARKER = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
-FETCHED = re.compile(r"<(?:script|img|iframe|source|video|audio)\b[^>]*\bsrc=[\"']?(?:https?:)?//[^\s\"'>]+|<link\b[^>]*>")
+FETCHED = re.compile(
+    r"<(?:script|img|iframe|source|video|audio)\b[^>]*\bsrc=[\"']?(?:https?:)?//[^\s\"'>]+|<link\b[^>]*>"
+)
 OUTSIDE_LINK = re.compile(r"href=[\"']?(?:https?:)?//")
 OUTSIDE_STYLE = re.compile(r"(?:url\(|@import\s*)[\"']?(?:https?:)?//[^)\"';]+")
 LEADS_ELSEWHERE = re.compile(r"rel=[\"']?(?:canonical|next|prev)\b")
