@@ -179,3 +179,30 @@ def test_closing_ends_those_who_wait():
     with pytest.raises(CancelledError):
         claim.future.result(10)
     gate.open()
+
+
+def test_clients_that_come_later_do_not_starve_the_one_that_came_first():
+    gate = Gate()
+    first = [gate.claim(("first", i), client="first") for i in range(2)]
+    others = [gate.claim(("other", i), client=("other", i)) for i in range(10)]
+    gate.open()
+    for claim in first + others:
+        claim.future.result(10)
+    assert ("first", 0) in gate.order[:2]
+    assert ("first", 1) in gate.order[:12]
+
+
+def test_a_dear_job_does_not_make_way_for_work_that_is_already_taken():
+    gate = Gate()
+    cheap = gate.claim("cheap")
+    cheap.release()
+    stops = []
+
+    def dear(work):
+        work.check()
+        stops.append(1)
+
+    claim = gate.scheduler.claim("dear", dear, cost=8)
+    gate.open()
+    claim.future.result(10)
+    assert stops == [1]

@@ -32,6 +32,8 @@ UNCLAIMED = Work()
 Rank = tuple[bool, int, int]
 """Background, cost and level: the smallest comes first."""
 
+MOST_YIELDS = 50
+
 NOTHING: Rank = (True, 1 << 62, 0)
 
 
@@ -46,6 +48,7 @@ class Job(Work):
     queue: Queue
     claims: list[Claim] = field(default_factory=list)
     started: bool = False
+    yields: int = 0
 
     @property
     def background(self) -> bool:
@@ -58,8 +61,10 @@ class Job(Work):
     def check(self) -> None:
         if not self.claims:
             raise CancelledWorkError(f"nobody waits for {self.key} any more")
-        # What has been computed so far is in the caches: going on later loses nothing.
-        if self.cost > 1 and self.queue.best < self.rank:
+        # What has been computed so far is in the caches, as far as they hold it: going on later loses little. But a
+        # job that has made way so often goes on to its end.
+        if self.cost > 1 and self.queue.best < self.rank and self.yields < MOST_YIELDS:
+            self.yields += 1
             raise YieldedWorkError(f"{self.key} waits for what comes before it")
 
 
@@ -98,6 +103,8 @@ class Queue:
 
     def add(self, claim: Claim) -> None:
         rank = (claim.background, claim.job.cost, claim.job.level)
+        # A new client begins where the others are, not before all of them.
+        self._served.setdefault(claim.client, self._turn)
         self._ranks.setdefault(rank, {}).setdefault(claim.client, deque()).append(claim)
         self.best = min(self.best, rank)
 
@@ -115,10 +122,22 @@ class Queue:
                 if not claims:
                     del clients[client]
                     continue
-                return self._start(claims.popleft().job)
+                started = self._start(claims.popleft().job)
+                self.best = self._first()
+                return started
             del self._ranks[rank]
         self.best = NOTHING
         return None
+
+    def _first(self) -> Rank:
+        """The rank of what comes next, what has been given up left out."""
+        for rank in sorted(self._ranks):
+            for claims in self._ranks[rank].values():
+                while claims and not claims[0].waits:
+                    claims.popleft()
+                if claims:
+                    return rank
+        return NOTHING
 
     def _start(self, job: Job) -> Job:
         job.started = True

@@ -8,6 +8,7 @@ what comes back and keeps it. Knows nothing of caches, servers or where the data
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import re
 import types
 import typing
@@ -46,6 +47,10 @@ class Op:
     coarse
         What a coarser level is: "op" applies the op to the source's coarser level; "downsample" reduces the op's own
         fine output.
+    runs_code
+        Whether a parameter is code that runs: such an op is offered only with `--allow-code`.
+    version
+        Raised by the author whenever the op computes something else: kept chunks of the older one are then not used.
     dear
         Whether a block takes so long (a model's forward) that everything else comes first.
     output_kind
@@ -57,6 +62,8 @@ class Op:
     pad: ClassVar[Literal["edge", "constant", "cut"]] = "edge"
     coarse: ClassVar[CoarsePolicy] = "op"
     dear: ClassVar[bool] = False
+    runs_code: ClassVar[bool] = False
+    version: ClassVar[int] = 1
     output_kind: ClassVar[Kind | None] = None
 
     @property
@@ -125,11 +132,31 @@ class Op:
 
     def identity(self) -> dict[str, Any]:
         """The op as JSON data that changes whenever its output can: part of the stage's digest."""
-        return {"op": self.name or type(self).__name__, **self.parameters()}
+        cls = type(self)
+        named = cls.__dict__.get("name") or f"{cls.__module__}.{cls.__qualname__}"
+        return {"op": named, "version": self.version, "code": _code_digest(cls), "parameters": self.parameters()}
 
     def parameters(self) -> dict[str, Any]:
         """The fields as plain JSON data."""
         return {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
+
+
+def _code_digest(cls: type[Op]) -> str | None:
+    """Stands for the methods of an op that comes from elsewhere (a notebook, a plug-in): they change under one name."""
+    if cls.__module__.startswith("chunkloom."):
+        return None
+    digest = hashlib.sha256()
+    for base in cls.__mro__:
+        if base.__module__.startswith("chunkloom.") or base is object:
+            continue
+        for name, member in sorted(base.__dict__.items()):
+            function = getattr(member, "fget", None) or member
+            code = getattr(function, "__code__", None)
+            if code is not None:
+                digest.update(
+                    name.encode() + code.co_code + repr(code.co_consts).encode() + repr(code.co_names).encode()
+                )
+    return digest.hexdigest()[:16]
 
 
 def _plain(value: Any) -> Any:
@@ -149,8 +176,10 @@ def known_ops() -> dict[str, type[Op]]:
     while waiting:
         cls = waiting.pop()
         waiting.extend(cls.__subclasses__())
-        if cls.name:
-            found[cls.name] = cls
+        name = cls.__dict__.get("name", "")
+        # What comes with chunkloom keeps its name, whatever a plug-in calls its own.
+        if name and not (name in found and found[name].__module__.startswith("chunkloom.")):
+            found[name] = cls
     return dict(sorted(found.items()))
 
 
@@ -248,7 +277,20 @@ def parse_op(text: str) -> Op:
 
 def _split(text: str) -> list[str]:
     """`text` cut at commas outside brackets and quotes."""
-    parts = re.findall(r"(?:\[[^\]]*\]|\([^)]*\)|\"[^\"]*\"|'[^']*'|[^,])+", text)
+    parts, depth, quote = [""], 0, ""
+    for letter in text:
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "\"'":
+            quote = letter
+        elif letter in "([{":
+            depth += 1
+        elif letter in ")]}":
+            depth -= 1
+        elif letter == "," and depth == 0:
+            parts.append("")
+            continue
+        parts[-1] += letter
     return [part for part in parts if part.strip()]
 
 
