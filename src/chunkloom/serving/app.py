@@ -359,7 +359,7 @@ def create_app(
     encoded_bytes: int = ENCODED_BYTES,
     api: ApiOptions | None = None,
 ) -> ChunkApp:
-    """An ASGI app that serves `volumes` by name, as zarr v2 and v3.
+    """An ASGI app that serves `volumes` by name, as zarr v2, zarr v3, N5 and precomputed.
 
     Parameters
     ----------

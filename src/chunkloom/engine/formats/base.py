@@ -106,7 +106,9 @@ def needs_cast(volume: Volume, dtypes: Sequence[str], format_name: str) -> None:
     found = volume.levels[0].dtype
     if found.name in dtypes:
         return
-    nearest_one = {"b": "uint8", "f": "float32", "i": "int32", "u": "uint32"}.get(found.kind, "uint8")
+    nearest_one = {"b": "uint8", "f": "float32", "i": "uint64" if found.itemsize == 8 else "int32"}.get(
+        found.kind, "uint32"
+    )
     raise FormatError(
         f"{format_name} has no {found.name} (it has {', '.join(dtypes)}): add a cast, --op cast:dtype={nearest_one}, "
         "or read it as zarr"

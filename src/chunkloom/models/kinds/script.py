@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from chunkloom.chain.spec import PipelineSpec
-from chunkloom.errors import ChunkloomError, MissingExtraError, ModelError
+from chunkloom.errors import MissingExtraError, ModelError
 from chunkloom.models.geometry import ModelGeometry
 from chunkloom.models.kinds.base import Array, LoadedModel, ModelConfig, file_version
-from chunkloom.models.modeljson import read_model_json
+from chunkloom.models.modeljson import read_chain
 
 
 class ScriptModelConfig(ModelConfig):
@@ -171,9 +171,4 @@ def _version(path: Path, module: Any) -> str:
 
 def _chain_beside(path: Path) -> PipelineSpec:
     beside = path.with_name("model.json")
-    if not beside.is_file():
-        return PipelineSpec()
-    try:
-        return read_model_json(beside).chain
-    except ChunkloomError:
-        return PipelineSpec()
+    return read_chain(beside) if beside.is_file() else PipelineSpec()
