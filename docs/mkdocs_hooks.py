@@ -49,7 +49,7 @@ def fetched_from_outside(text: str, suffix: str) -> Iterator[str]:
 
 def ops() -> Iterator[str]:
     """Every named op: its docstring and its fields."""
-    from chunkloom.engine.op import Op, known_ops
+    from chunkloom.engine.op import known_ops
 
     for name, cls in known_ops().items():
         yield f"## {name}\n"
@@ -61,9 +61,8 @@ def ops() -> Iterator[str]:
                 needed = field.default is dataclasses.MISSING
                 yield f"| `{field.name}` | {_cell(field.type)} | {'needed' if needed else _cell(field.default)} |"
             yield ""
-        coarse = "made from the op's own finest level" if cls.coarse == "downsample" else "the op on the source's"
-        differs = [] if cls.apply is not Op.apply else ["does nothing"]
-        yield "; ".join([f"Coarser levels: {coarse}", *differs]) + ".\n"
+        policy = {"op": "the op over the source's coarser levels", "downsample": "made from the op's own finest level"}
+        yield f"Coarser levels: {policy[cls.coarse]}.\n"
 
 
 def steps() -> Iterator[str]:
