@@ -25,11 +25,12 @@ from chunkloom.engine.formats import DEFAULT_CODEC, ChunkKey, Format, codec_of, 
 from chunkloom.engine.volume import Volume, make_digest
 from chunkloom.errors import CancelledWorkError, ChunkloomError, FormatError, ParameterError
 from chunkloom.geometry import Box
-from chunkloom.serving import answers
+from chunkloom.serving import answers, listing
 from chunkloom.serving.access import ApiOptions
 from chunkloom.serving.answers import Answer, Receive, Scope, Send
 from chunkloom.serving.events import Change
 from chunkloom.serving.gate import Gate
+from chunkloom.serving.ranges import fitted
 from chunkloom.serving.times import Times
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ WORDS = ("zarr2", "zarr3", "n5", "precomputed")
 ENCODED_BYTES = 512 << 20
 
 READERS = 8
+READS = ("GET", "HEAD")
 
 JSON = b"application/json"
 OCTETS = b"application/octet-stream"
@@ -157,15 +159,14 @@ class ChunkApp:
         path = scope["path"]
         # The whole of the hot path: a kept chunk, asked for again.
         kept: Answer | None = self.encoded.get(path)
-        if kept is None or scope["method"] != "GET":
+        if kept is None or scope["method"] not in READS:
             if self.gate.takes(scope):
                 await self.gate(scope, receive, send)
                 return
             kept = await self._answer(scope, receive)
-        elif answers.matches(kept.etag or b"", answers.header(scope, b"if-none-match")):
-            kept = answers.not_modified(kept.etag or b"", _cache_control(kept))
-        if kept is None:
-            return  # the client is gone
+            if kept is None:
+                return  # the client is gone
+        kept = fitted(scope, kept)
         self.answered[kept.start["status"]] += 1
         await send(kept.start)
         await send({"type": "http.response.body", "body": b""} if scope["method"] == "HEAD" else kept.body)
@@ -185,7 +186,7 @@ class ChunkApp:
         method = scope["method"]
         if method == "OPTIONS":
             return answers.preflight(scope)
-        if method not in ("GET", "HEAD"):
+        if method not in READS:
             return answers.refusal(405, f"{method} is not answered here: GET, HEAD and OPTIONS are")
         root = scope.get("root_path", "")
         path = scope["path"]
@@ -195,6 +196,8 @@ class ChunkApp:
         if parts == ["healthz"]:
             return answers.answer(200, b"ok\n", b"text/plain; charset=utf-8", cache=b"no-store")
         if parts == [""]:
+            if listing.wants_html(scope):
+                return listing.page(scope["path"] or "/", [f"{name}/" for name in sorted(self.volumes)])
             return answers.answer(200, self._index(), JSON, cache=b"no-store")
         served = self.volumes.get(parts[0])
         if served is None:
@@ -204,7 +207,11 @@ class ChunkApp:
             if rest[0][1:] != served.digest:
                 return answers.refusal(404, f"volume {served.name!r} has another digest now: {served.digest}")
             rest, pinned = rest[1:], True
-        if not rest or rest[0] not in FORMATS:
+        if rest in ([], [""]):
+            if rest or listing.wants_html(scope):
+                return listing.page(scope["path"], [f"{word}/" for word in WORDS])
+            return listing.formats(served.name, served.digest, root, WORDS)
+        if rest[0] not in FORMATS:
             return answers.refusal(404, f"no such format of {served.name!r}: there are {', '.join(FORMATS)}")
         word, below = FORMATS[rest[0]], "/".join(rest[1:])
         try:
@@ -212,9 +219,12 @@ class ChunkApp:
         except FormatError as error:
             return answers.refusal(422, f"{served.name}: {error}")
         if document is not None:
-            if answers.matches(document.etag or b"", answers.header(scope, b"if-none-match")):
-                return answers.not_modified(document.etag or b"", _cache_control(document))
             return document
+        # Readers that try a group's address without its slash look for a file there: that is missing, as in a store.
+        if scope["path"].endswith("/") or listing.wants_html(scope):
+            found = listing.children(served.documents(word, pinned), len(served.volume.levels), below.removesuffix("/"))
+            if found is not None:
+                return listing.page(scope["path"], found)
         key = served.format(word).parse_key(below, served.volume)
         if key is None or not _exists(served.volume, key):
             return answers.refusal(404, f"no such file or chunk in {served.name}/{word}: {below!r}")
@@ -232,7 +242,13 @@ class ChunkApp:
                 {
                     "type": "http.response.start",
                     "status": 200,
-                    "headers": [(b"content-type", OCTETS), (b"etag", etag), (b"cache-control", cache), *answers.CORS],
+                    "headers": [
+                        (b"content-type", OCTETS),
+                        (b"etag", etag),
+                        (b"cache-control", cache),
+                        (b"accept-ranges", b"bytes"),
+                        *answers.CORS,
+                    ],
                 },
                 {"type": "http.response.body", "body": b""},
                 etag,
@@ -344,11 +360,6 @@ def _exists(volume: Volume, key: ChunkKey) -> bool:
         return False
     level = volume.levels[key.level]
     return key.ndim == len(level.shape) and all(i < n for i, n in zip(key.index, level.chunk_grid, strict=True))
-
-
-def _cache_control(kept: Answer) -> bytes:
-    headers: answers.Headers = kept.start["headers"]
-    return next(value for name, value in headers if name == b"cache-control")
 
 
 def create_app(
