@@ -136,6 +136,10 @@ class Op:
         named = cls.__dict__.get("name") or f"{cls.__module__}.{cls.__qualname__}"
         return {"op": named, "version": self.version, "code": _code_digest(cls), "parameters": self.parameters()}
 
+    def describe(self) -> dict[str, Any]:
+        """The op as a person writes it in JSON: `{"op": name, parameter: value}`."""
+        return {"op": self.name or type(self).__name__, **self.parameters()}
+
     def parameters(self) -> dict[str, Any]:
         """The fields as plain JSON data."""
         return {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}

@@ -121,11 +121,11 @@ class Stage(ChunkedVolume):
             out = out[whole.index(needed.lo)]
         if out.shape != expected:
             raise ParameterError(
-                f"op {op.identity()['op']!r} made an array of shape {out.shape} for box {whole}: expected {expected}"
+                f"op {op.describe()['op']!r} made an array of shape {out.shape} for box {whole}: expected {expected}"
             )
         if out.dtype != described.dtype:
             raise ParameterError(
-                f"op {op.identity()['op']!r} made {out.dtype} for box {whole}: it declares {described.dtype}"
+                f"op {op.describe()['op']!r} made {out.dtype} for box {whole}: it declares {described.dtype}"
             )
         return out if whole is box else out[box.index(whole.lo)]
 

@@ -77,6 +77,9 @@ class Inference(Op):
         return out.astype(np.float32, copy=False)
 
     def identity(self) -> dict[str, Any]:
+        return self.describe()
+
+    def describe(self) -> dict[str, Any]:
         model = self.runner.model
         return {
             "op": "model",

@@ -88,7 +88,7 @@ def described(volume: Volume) -> dict[str, Any]:
     here: Volume | None = volume
     while here is not None:
         if isinstance(here, Pipeline):
-            ops = [op.identity() for op in here.ops] + ops
+            ops = [op.describe() for op in here.ops] + ops
         if isinstance(here, DatasetVolume) and here.arrays:
             source = here.arrays[0].meta.path
         here = getattr(here, "source", None)

@@ -60,7 +60,7 @@ def plan(volume: Volume, level: int, box: Box) -> list[PlannedStage]:
 def _stage(stage: Stage, level: int, box: Box) -> list[PlannedStage]:
     size, finest = (stage.source.levels[i].grid.voxel_size_nm for i in (level, 0))
     op = stage.op if level == 0 else stage.op.at_level([a / b for a, b in zip(size, finest, strict=True)])
-    made = _entry(stage.op.identity()["op"], stage, level, box, kept=stage.keeps(level))
+    made = _entry(stage.op.describe()["op"], stage, level, box, kept=stage.keeps(level))
     if op.block is None:
         needed = op.needs(made.box)
     else:

@@ -53,6 +53,9 @@ class StepOp(Op):
         return {}
 
     def identity(self) -> dict[str, Any]:
+        return self.describe()
+
+    def describe(self) -> dict[str, Any]:
         return {"op": "step", **self.step.to_dict()}
 
 
