@@ -35,7 +35,7 @@ def train(recipe: Recipe, raw: np.ndarray, target: np.ndarray, steps: int, seed:
     net = UNet(recipe.widths, recipe.kernels, recipe.pools)
     prepare_for_training(net)
     net = net.to(memory_format=torch.channels_last_3d)
-    tiles = TileSource.of(raw, target, net.context, recipe.output_shape)
+    tiles = TileSource.of(raw, target, net.context, recipe.tile)
     optimizer = torch.optim.AdamW(net.parameters(), LEARNING_RATE, weight_decay=WEIGHT_DECAY)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LEARNING_RATE, total_steps=steps + 1, pct_start=0.15)
     began, losses = time.monotonic(), []

@@ -25,7 +25,8 @@ def boundaries(ids: np.ndarray) -> np.ndarray:
 class Recipe:
     """One sample model: its data, network, training and what its card says.
 
-    `raw` and `labels` are arrays inside the data set; the target is where `boundaries` finds one. Voxels with
+    `raw` and `labels` are arrays inside the data set; the target is where `boundaries` finds one. Training draws
+    tiles of `tile` target voxels, the model serves `output_shape`. Voxels with
     x at or beyond `held_out_x` are kept aside, and what the network would read beside them is not trained on.
     """
 
@@ -37,6 +38,7 @@ class Recipe:
     widths: tuple[int, ...]
     kernels: tuple[Triple, ...]
     pools: tuple[Triple, ...]
+    tile: Triple
     output_shape: Triple
     held_out_x: int
     steps: int
@@ -58,7 +60,8 @@ RECIPES = {
             widths=(12, 28, 56),
             kernels=((3, 3, 3),) * 3,
             pools=((2, 2, 2),) * 2,
-            output_shape=(48, 48, 48),
+            tile=(48, 48, 48),
+            output_shape=(64, 64, 64),
             held_out_x=150,
             steps=1800,
             licence="BSD-3-Clause",

@@ -68,6 +68,10 @@ class CancelledWorkError(ChunkloomError):
     """Work given up because nobody waits for it any more. Not a failure."""
 
 
+class YieldedWorkError(CancelledWorkError):
+    """Long work put back in the queue, because something that should come before it waits."""
+
+
 class MissingExtraError(ChunkloomError, ImportError):
     """An optional package is needed. The message ends with the command that installs it."""
 

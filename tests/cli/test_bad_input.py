@@ -21,7 +21,7 @@ def raw(tmp_path):
 
 def model(folder, **change):
     """A model.json over an ONNX file of one 1 x 1 x 1 convolution, with members changed."""
-    import onnx
+    onnx = pytest.importorskip("onnx", reason="needs the train extra")
     from onnx import TensorProto, helper
 
     folder.mkdir()
@@ -94,6 +94,13 @@ def test_unreadable_model(chunkloom, raw, tmp_path):
     refused(chunkloom("infer", "script", "--script-path", tmp_path / "bad.py", "-d", raw), "bad.py, line 1", "division")
 
 
+def test_a_script_that_exits_is_named(chunkloom, raw, tmp_path):
+    (tmp_path / "exits.py").write_text("import sys\nsys.exit(3)\n")
+    refused(
+        chunkloom("infer", "script", "--script-path", tmp_path / "exits.py", "-d", raw), "exits.py, line 2", "sys.exit"
+    )
+
+
 def test_a_declared_shape_that_is_wrong(chunkloom, raw, tmp_path):
     wrong = model(tmp_path / "wrong", output_shape=[4, 4, 4])
     refused(chunkloom("serve", raw, "--model", wrong), "declares an output of shape", "(1, 8, 8, 8)")
@@ -124,3 +131,11 @@ def test_an_unknown_model_name(chunkloom, raw):
 def test_a_value_of_the_wrong_type(chunkloom, raw):
     refused(chunkloom("serve", raw, "--op", "threshold:low=high"), "threshold", "low")
     refused(chunkloom("serve", raw, "--op", "cast:dtype=uint9"), "uint9")
+
+
+@pytest.mark.parametrize(("dtype", "shape", "reason"), [("c8", (8, 8, 8), "complex64"), ("u1", (0, 8, 8), "no voxels")])
+def test_what_is_no_image_is_refused(chunkloom, tmp_path, dtype, shape, reason):
+    import zarr
+
+    zarr.create_array(tmp_path / "a.zarr", shape=shape, chunks=(8, 8, 8), dtype=dtype, zarr_format=2)
+    refused(chunkloom("serve", tmp_path / "a.zarr"), reason)

@@ -51,3 +51,23 @@ def test_the_printed_link_shows_em_and_the_prediction_over_it(started, shared, c
         coloured += int(np.count_nonzero(shown & (spread > 60)))
     assert grey > 10_000, "the raw data is not visible"
     assert coloured > 5_000, "the prediction is not visible"
+
+
+def test_a_huge_volume_of_one_level_opens_at_once(chunkloom, tmp_path):
+    import json
+
+    folder = tmp_path / "huge.zarr"
+    folder.mkdir()
+    metadata = {
+        "zarr_format": 2,
+        "shape": [2**34] * 3,
+        "chunks": [64] * 3,
+        "dtype": "|u1",
+        "compressor": None,
+        "fill_value": 0,
+        "order": "C",
+        "filters": None,
+    }
+    (folder / ".zarray").write_text(json.dumps(metadata))
+    done = chunkloom("demo", "--once", "--data", folder)
+    assert done.returncode == 0, done.stderr

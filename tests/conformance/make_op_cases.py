@@ -214,14 +214,6 @@ def make_cases() -> None:
         compare="partition",
     )
     case(
-        "label-channels",
-        "Channels are labelled one by one.",
-        {"name": "ThresholdPostprocessor", "threshold": 60},
-        {"name": "label"},
-        src=whole.source(SMALL, channels=(2,), factors=[11, 37, 59, 83, 0], modulus=97),
-        compare="partition",
-    )
-    case(
         "standardize",
         "Mean and standard deviation of the whole volume.",
         {"name": "WholeVolumeStandardizer"},

@@ -66,6 +66,35 @@ def test_a_long_queue_of_one_client_does_not_starve_another():
     assert [key[0] for key in gate.order[:4]].count("modest") == 2
 
 
+def test_cheap_work_comes_before_dear_work_of_any_level():
+    gate = Gate()
+    claims = [gate.claim("dear", cost=64), gate.claim("less dear", cost=1), gate.claim("cheap", level=3)]
+    gate.open()
+    for claim in claims:
+        claim.future.result(10)
+    assert gate.order == ["cheap", "less dear", "dear"]
+
+
+def test_a_dear_job_makes_way_at_its_next_check_and_goes_on_later():
+    scheduler = Scheduler(1)
+    order, reached, cheap_waits = [], threading.Event(), threading.Event()
+
+    def dear(work):
+        order.append("dear")
+        reached.set()
+        cheap_waits.wait(10)
+        work.check()
+        return "done"
+
+    first = scheduler.claim("dear", dear, cost=8)
+    reached.wait(10)
+    second = scheduler.claim("cheap", lambda work: order.append("cheap"))
+    cheap_waits.set()
+    second.future.result(10)
+    assert first.future.result(10) == "done"
+    assert order == ["dear", "cheap", "dear"]
+
+
 def test_a_job_nobody_waits_for_is_never_run():
     gate = Gate()
     left = gate.claim("left")
@@ -150,3 +179,30 @@ def test_closing_ends_those_who_wait():
     with pytest.raises(CancelledError):
         claim.future.result(10)
     gate.open()
+
+
+def test_clients_that_come_later_do_not_starve_the_one_that_came_first():
+    gate = Gate()
+    first = [gate.claim(("first", i), client="first") for i in range(2)]
+    others = [gate.claim(("other", i), client=("other", i)) for i in range(10)]
+    gate.open()
+    for claim in first + others:
+        claim.future.result(10)
+    assert ("first", 0) in gate.order[:2]
+    assert ("first", 1) in gate.order[:12]
+
+
+def test_a_dear_job_does_not_make_way_for_work_that_is_already_taken():
+    gate = Gate()
+    cheap = gate.claim("cheap")
+    cheap.release()
+    stops = []
+
+    def dear(work):
+        work.check()
+        stops.append(1)
+
+    claim = gate.scheduler.claim("dear", dear, cost=8)
+    gate.open()
+    claim.future.result(10)
+    assert stops == [1]

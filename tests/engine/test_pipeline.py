@@ -189,3 +189,53 @@ def test_a_box_wholly_outside_is_all_padding():
     box = Box((-5, 0, 0), (-2, 50, 41))
     assert not read_padded(volume, 0, box, UNCLAIMED, "constant").any()
     assert np.array_equal(read_padded(volume, 0, box, UNCLAIMED, "edge"), np.repeat(ARRAY[:1], 3, axis=0))
+
+
+def test_an_op_with_other_code_under_the_same_name_is_another_stage():
+    def made(offset):
+        if offset == 1:
+
+            @dataclasses.dataclass(frozen=True)
+            class Mine(Op):
+                def apply(self, block):
+                    return block + 1
+        else:
+
+            @dataclasses.dataclass(frozen=True)
+            class Mine(Op):
+                def apply(self, block):
+                    return block + 2
+
+        return Pipeline(array_volume(ARRAY), [Mine()])
+
+    assert made(1).digest != made(2).digest
+    assert made(1).digest == made(1).digest
+
+
+def test_a_subclass_does_not_take_the_name_or_the_digest_of_a_built_in_op():
+    from chunkloom.engine.op import known_ops
+
+    @dataclasses.dataclass(frozen=True)
+    class Sharper(ops.Gaussian):
+        pass
+
+    volume = array_volume(ARRAY)
+    assert known_ops()["gaussian"] is ops.Gaussian
+    assert Pipeline(volume, [Sharper(1.0)]).digest != Pipeline(volume, [ops.Gaussian(1.0)]).digest
+
+
+def test_a_chunk_cannot_be_changed_through_the_array_an_op_returned():
+    buffer = np.zeros((64, 64, 64), np.uint8)
+
+    @dataclasses.dataclass(frozen=True)
+    class Reuses(Op):
+        cache = True
+
+        def apply(self, block):
+            buffer[:] = 1
+            return buffer[tuple(slice(0, n) for n in block.shape)]
+
+    volume = Pipeline(array_volume(ARRAY), [Reuses()], cache=ChunkCache())
+    assert volume.read().max() == 1
+    buffer[:] = 7
+    assert volume.read().max() == 1

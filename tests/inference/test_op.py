@@ -171,6 +171,41 @@ def test_channels_that_do_not_fit_are_refused(tmp_path):
         prediction(path, np.zeros((2, 8, 8, 8), np.uint8), voxel_size_nm=(8, 8, 8))
 
 
+def test_the_chain_chooses_the_raw_channel(tmp_path):
+    chain = {"input_norm": [{"name": "ChannelSelector", "channel": 1}, *CHAIN["input_norm"]], "postprocess": []}
+    path = script(tmp_path, "torch.nn.Conv3d(1, 1, 3)", input_size=(10, 10, 10), output_size=(8, 8, 8), chain=chain)
+    array = RNG.integers(0, 255, (2, 9, 10, 11)).astype(np.uint8)
+    expected = whole(path, array[1], context=(1, 1, 1), tile=(8, 8, 8))
+    assert np.abs(prediction(path, array, voxel_size_nm=(8, 8, 8)).read() - expected).max() <= 1e-5
+
+
+def test_steps_that_depend_on_their_chunk_give_the_same_whoever_asks(tmp_path):
+    steps = [
+        {"name": "ThresholdPostprocessor"},
+        {"name": "LabelPostprocessor"},
+        {"name": "MortonSegmentationRelabeling"},
+    ]
+    chain = {"input_norm": [], "postprocess": steps}
+    path = script(tmp_path, "torch.nn.AvgPool3d(3, 1)", input_size=(10, 10, 10), output_size=(8, 8, 8), chain=chain)
+    array = (RNG.random((20, 20, 20)) < 0.5).astype(np.float32)
+    made = prediction(path, array)
+    all_of_it = made.read()
+    assert all_of_it.dtype == np.uint64
+    assert len(np.unique(all_of_it)) > 27
+    box = Box((5, 6, 7), (18, 19, 20))
+    assert np.array_equal(prediction(path, array).read(box), all_of_it[(slice(None), *box.slices())])
+    first, second = all_of_it[0, :8, :8, :8], all_of_it[0, :8, :8, 8:16]
+    assert not set(np.unique(first)) & set(np.unique(second)) - {0}
+
+
+def test_whole_volume_statistics_are_frozen_into_the_chain(tmp_path):
+    chain = {"input_norm": [{"name": "WholeVolumeStandardizer"}], "postprocess": []}
+    path = script(tmp_path, "torch.nn.Identity()", input_size=(8, 8, 8), output_size=(8, 8, 8), chain=chain)
+    array = RNG.integers(0, 255, (20, 21, 22)).astype(np.uint8)
+    made = prediction(path, array).read()[0]
+    assert np.allclose(made, (array - array.mean()) / array.std(), atol=1e-5)
+
+
 def test_other_weights_are_another_volume(tmp_path):
     array = np.zeros((8, 8, 8), np.uint8)
     path = script(tmp_path, "torch.nn.Conv3d(1, 1, 1)", input_size=(8, 8, 8), output_size=(8, 8, 8))

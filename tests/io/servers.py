@@ -35,6 +35,7 @@ class FolderServer:
         self.times: dict[str, int] = {}
         self.asked: list[str] = []
         self.ranges = True
+        self.refuse_all = False
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -70,7 +71,7 @@ class FolderServer:
         path = urllib.parse.unquote(request.path.split("?")[0])
         key = path.removeprefix(self.prefix).strip("/")
         self.asked.append(key)
-        fault = self.faults.get(key)
+        fault = 403 if self.refuse_all else self.faults.get(key)
         if fault is not None and self.times.get(key, 1) > 0:
             if key in self.times:
                 self.times[key] -= 1

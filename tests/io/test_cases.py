@@ -15,6 +15,8 @@ from chunkloom.geometry import Box
 from chunkloom.io import list_levels, ome_translation, open_levels, read_array_meta
 from chunkloom.io.inspect import describe
 
+from .servers import FolderServer
+
 ARRAY_CASES = [
     "n5-edge-blocks",
     "n5-multiscale-pixelresolution",
@@ -113,3 +115,33 @@ def test_real_pyramid_is_placed_to_the_half_voxel(shared: Path, level: str) -> N
     size = {"s0": (50, 4.6, 4.6), "s1": (50, 9.2, 9.2)}[level]
     np.testing.assert_allclose(meta.voxel_size_nm, size, rtol=1e-12)
     np.testing.assert_allclose(meta.corner_nm, (-25, -2.3, -2.3), rtol=1e-12)
+
+
+def test_missing_chunks_over_http_follow_the_table(
+    shared: Path, served: FolderServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each row of the table, as a client: fill for 403 and 404 alone, errors that name what was refused."""
+    import tensorstore as ts
+    import zarr
+
+    from chunkloom.io import remote
+
+    quick = ts.Context({"http_request_retries": {"max_retries": 1, "initial_delay": "1ms", "max_delay": "1ms"}})
+    monkeypatch.setattr(remote, "context", lambda: quick)
+    zarr.create_array(served.root / "s0", shape=(2, 2, 4), chunks=(2, 2, 2), dtype="u1", zarr_format=2, fill_value=7)[
+        ...
+    ] = 1
+    upstream = {"connection reset": "reset", "200 text/html <!doctype html>...": "html"}
+    for row in expected(shared, "http-missing-chunk")["as_client"]:
+        served.faults = {row["get"]: upstream.get(row["upstream"], row["upstream"])}
+        result = row["result"]
+        if result.startswith("fill_value"):
+            read = open_levels(f"{served.url}/s0").levels[0].read(Box.of_shape((2, 2, 4)))
+            assert (read[..., 2:] == 7).all()
+            assert (read[..., :2] == 1).all()
+            continue
+        with pytest.raises(ChunkloomError) as caught:
+            open_levels(f"{served.url}/s0").levels[0].read(Box.of_shape((2, 2, 4)))
+        assert "\n" not in str(caught.value)
+        for word in row.get("must_mention", []):
+            assert word in str(caught.value)

@@ -252,3 +252,30 @@ def test_server_without_ranges_is_enough(served: FolderServer, kind: str) -> Non
     served.ranges = False
     name = write(served.root, kind)
     np.testing.assert_array_equal(read_all(f"{served.url}/{name.replace('%', '%25')}"), DATA)
+
+
+@pytest.mark.parametrize("kind", ["zarr2", "zarr2-filter"])
+def test_chunks_are_not_fill_once_everything_is_refused(served: FolderServer, kind: str) -> None:
+    """As when credentials run out while a volume is open."""
+    name = write(served.root, kind)
+    array = open_levels(f"{served.url}/{name.replace('%', '%25')}").levels[0]
+    served.refuse_all = True
+    with pytest.raises(AccessError, match=r"\.zarray.*403"):
+        array.read(Box.of_shape(DATA.shape))
+
+
+def test_group_that_cannot_be_listed_uses_its_consolidated_metadata_and_says_so(served: FolderServer) -> None:
+    group = zarr.open_group(served.root / "v.zarr", mode="w", zarr_format=2)
+    for name in ("seg", "em"):
+        group.create_array(name, shape=(4, 4, 4), dtype="u1")
+    zarr.consolidate_metadata(served.root / "v.zarr", zarr_format=2)
+    opened = open_levels(f"{served.url}/v.zarr")
+    assert opened.levels[0].meta.path.endswith("/em")
+    assert any("consolidated" in warning for warning in opened.warnings)
+
+
+def test_moved_address_is_said(served: FolderServer) -> None:
+    write(served.root, "zarr3")
+    served.faults["a b#c%d.zarr/zarr.json"] = 302
+    with pytest.raises(ChunkReadError, match=r"moved \(302\)"):
+        open_levels(f"{served.url}/a b#c%25d.zarr")

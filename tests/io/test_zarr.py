@@ -170,3 +170,34 @@ def test_huge_chunk_is_refused_by_name(tmp_path: Path) -> None:
     (path / ".zarray").write_text(json.dumps({**document, "chunks": [2**20] * 3}))
     with pytest.raises(FormatError, match="1048576 x 1048576 x 1048576"):
         open_levels(path)
+
+
+@pytest.mark.parametrize(
+    ("version", "stored", "declared"),
+    [
+        (2, {"name": "v2", "separator": "/"}, "."),
+        (2, {"name": "v2", "separator": "/"}, None),
+        (2, {"name": "v2", "separator": "."}, "/"),
+        (3, {"name": "default", "separator": "/"}, {"name": "v2"}),
+        (3, {"name": "default", "separator": "/"}, {"name": "default", "configuration": {"separator": "."}}),
+        (3, {"name": "v2", "separator": "."}, {"name": "default"}),
+        (3, {"name": "v2", "separator": "/"}, "default"),
+    ],
+)
+def test_chunks_named_in_another_way_are_not_fill(tmp_path: Path, version: int, stored: Any, declared: Any) -> None:
+    path = write(tmp_path / "a", ramp((4, 4, 4)), version, chunk_key_encoding=stored)
+    file = path / (".zarray" if version == 2 else "zarr.json")
+    document = json.loads(file.read_text())
+    document["dimension_separator" if version == 2 else "chunk_key_encoding"] = declared
+    if declared is None:
+        del document["dimension_separator"]
+    file.write_text(json.dumps(document))
+    with pytest.raises(FormatError, match="dimension_separator" if version == 2 else "chunk_key_encoding"):
+        open_levels(path)
+    if version == 2:
+        np.testing.assert_array_equal(read_all(path, dimension_separator=stored["separator"]), ramp((4, 4, 4)))
+
+
+def test_array_without_any_chunk_is_fill(tmp_path: Path) -> None:
+    zarr.create_array(tmp_path / "a", shape=(4, 4, 4), chunks=(2, 2, 2), dtype="u1", fill_value=3, zarr_format=2)
+    assert (read_all(tmp_path / "a") == 3).all()

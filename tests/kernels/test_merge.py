@@ -1,31 +1,13 @@
-"""Joining objects over chunk faces, against labelling of the whole."""
+"""Which ids belong together, against groups merged the slow way."""
 
 from __future__ import annotations
-
-import itertools
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chunkloom.kernels.labels import add_to_ids, label, relabel
-from chunkloom.kernels.merge import Equivalences, Face, erode_face, faces_of, overlapping_pairs
-
-
-def test_faces_are_copies_of_the_outer_planes() -> None:
-    labels = np.arange(24, dtype=np.uint32).reshape(2, 3, 4)
-    faces = faces_of((5, 6, 7), labels)
-    assert len(faces) == 6
-    np.testing.assert_array_equal(faces[Face((5, 6, 7), 0, 0)], labels[0])
-    np.testing.assert_array_equal(faces[Face((5, 6, 7), 1, 1)], labels[:, 2])
-    np.testing.assert_array_equal(faces[Face((5, 6, 7), 2, 1)], labels[:, :, 3])
-    assert not any(np.shares_memory(plane, labels) for plane in faces.values())
-
-
-def test_the_opposite_face_is_the_neighbours() -> None:
-    assert Face((5, 6, 7), 1, 1).opposite() == Face((5, 7, 7), 1, 0)
-    assert Face((5, 6, 7), 2, 0).opposite() == Face((5, 6, 6), 2, 1)
+from chunkloom.kernels.merge import Equivalences, erode_face, overlapping_pairs
 
 
 def test_pairs_share_positions() -> None:
@@ -93,21 +75,3 @@ def test_a_long_chain_of_ids_is_one_group() -> None:
     equivalences = Equivalences((n + 1, n) for n in range(1, 20_000))
     assert equivalences.find(20_000) == 1
     assert len(equivalences) == 20_000
-
-
-def test_chunk_labels_and_equivalences_give_the_whole_labelling() -> None:
-    cc3d = pytest.importorskip("cc3d")
-    mask = np.random.default_rng(9).random((30, 26, 33)) > 0.65
-    merged, planes, edge = Equivalences(), {}, 10
-    result = np.zeros(mask.shape, np.uint64)
-    for number, chunk in enumerate(itertools.product(*(range(-(-n // edge)) for n in mask.shape))):
-        box = tuple(slice(c * edge, (c + 1) * edge) for c in chunk)
-        result[box] = add_to_ids(label(mask[box])[0], number * 1000)
-        planes.update(faces_of(chunk, result[box]))
-    for face, plane in planes.items():
-        if face.side == 1 and face.opposite() in planes:
-            merged.unite_pairs(overlapping_pairs(plane, planes[face.opposite()]))
-    result = relabel(result, *merged.table())
-    whole = cc3d.connected_components(mask, connectivity=6)
-    pairs = np.unique(np.stack([result.ravel(), whole.ravel()]), axis=1)
-    assert pairs.shape[1] == len(np.unique(pairs[0])) == len(np.unique(pairs[1]))

@@ -56,7 +56,6 @@ def test_a_chunk_is_full_size_and_zero_past_the_end(serve):
         "/a/zarr3/s0/0/0/0",
         "/a/zarr2/.zattr",
         "/a/zarr2",
-        "/a",
         "/a/@0123456789abcdef/zarr2/s0/0/0/0",
         "/a/zarr2/s0/99999999999999999999/0/0",
     ],

@@ -94,7 +94,7 @@ def test_n5_and_precomputed_have_channels_and_levels(serve, word):
     [
         ("n5", "float16", "float32"),
         ("n5", "bool", "uint8"),
-        ("precomputed", "int64", "int32"),
+        ("precomputed", "int64", "uint64"),
         ("precomputed", "bool", "uint8"),
     ],
 )

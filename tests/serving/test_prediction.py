@@ -8,7 +8,8 @@ import urllib.request
 import numpy as np
 import pytest
 
-from chunkloom.models.registry import bundled_models, parse_model
+from chunkloom.models.modeljson import bundled_models
+from chunkloom.models.registry import parse_model
 from chunkloom.serving.volumes import volumes_to_serve
 
 from .conftest import READERS
@@ -35,9 +36,13 @@ def expected(shared):
     import zarr
 
     raw = zarr.open_array(shared / "data/fibsem.zarr/raw/s0", mode="r")[...]
-    session = onnxruntime.InferenceSession(bundled_models()["fibsem-membrane"] / "model.onnx")
+    folder = bundled_models()["fibsem-membrane"]
+    card = json.loads((folder / "model.json").read_text())
+    tile = card["output_shape"][0]
+    context = (card["input_shape"][0] - tile) // 2
+    session = onnxruntime.InferenceSession(folder / "model.onnx")
     name = session.get_inputs()[0].name
-    return sigmoid(whole_pass(raw, 20, 48, lambda x: session.run(None, {name: x})[0]))
+    return sigmoid(whole_pass(raw, context, tile, lambda x: session.run(None, {name: x})[0]))
 
 
 @pytest.mark.parametrize("form", FORMS)

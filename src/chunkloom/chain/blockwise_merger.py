@@ -6,8 +6,7 @@ go is not its business: it tells a listener that there are new ones.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,20 +16,8 @@ from chunkloom.chain.parameters import integer
 from chunkloom.chain.segmentation import channel_of
 from chunkloom.chain.steps import Array, PostProcessor
 from chunkloom.errors import ParameterError
-from chunkloom.kernels import cast, merge
-
-Listener = Callable[[], None]
-
-
-class _Memory:
-    """Faces that wait for their opposite, those that are done with, and the ids found to be one object."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.waiting: dict[merge.Face, merge.Plane] = {}
-        self.done: set[merge.Face] = set()
-        self.equivalences = merge.Equivalences()
-        self.listeners: list[Listener] = []
+from chunkloom.kernels import cast
+from chunkloom.kernels.seams import Listener, Seams
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,28 +35,23 @@ class SimpleBlockwiseMerger(PostProcessor):
     )
     dtype: ClassVar[Any] = np.dtype(np.uint64)
     is_segmentation: ClassVar[bool | None] = True
+    whole_chunks: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "_memory", _Memory())
+        object.__setattr__(self, "_seams", Seams(erosion=self.face_erosion_iterations))
 
     def equivalences(self) -> list[list[int]]:
         """Groups of ids that are one object, each sorted, by their smallest ids."""
-        memory = self._remembered()
-        with memory.lock:
-            return memory.equivalences.groups()
+        return self.seams.groups()
 
     def equivalence_table(self) -> tuple[Array, Array]:
         """Sorted ids and what each becomes, for `chunkloom.kernels.labels.relabel`."""
-        memory = self._remembered()
-        with memory.lock:
-            return memory.equivalences.table()
+        return self.seams.table()
 
     def on_new_equivalences(self, listener: Listener) -> None:
         """Call `listener` when a chunk joined objects, from that chunk's thread: it must return at once."""
-        memory = self._remembered()
-        with memory.lock:
-            memory.listeners.append(listener)
+        self.seams.listen(listener)
 
     def _process(self, data: Array, chunk_corner: Sequence[int] | None = None) -> Array:
         if chunk_corner is None:
@@ -77,34 +59,11 @@ class SimpleBlockwiseMerger(PostProcessor):
                 "SimpleBlockwiseMerger needs to know the chunk: call process(data, chunk_corner=its index on the grid)"
             )
         ids = cast.truncate(data, np.uint64)
-        chunk = tuple(int(n) for n in chunk_corner)
-        planes = {
-            face: merge.erode_face(plane, self.face_erosion_iterations)
-            for face, plane in merge.faces_of(chunk, channel_of(self, ids, self.channel)).items()
-        }
-        memory = self._remembered()
-        with memory.lock:
-            joined = sum(self._match(memory, face, plane) for face, plane in planes.items())
-            listeners = list(memory.listeners) if joined else []
-        for listener in listeners:
-            listener()
+        self.seams.add(chunk_corner, channel_of(self, ids, self.channel))
         return ids
 
-    @staticmethod
-    def _match(memory: _Memory, face: merge.Face, plane: merge.Plane) -> int:
-        """Compare a face with its opposite, or keep it until that comes. The number of groups this joined."""
-        if face in memory.done:
-            return 0
-        opposite = memory.waiting.pop(face.opposite(), None)
-        if opposite is None:
-            memory.waiting[face] = plane
-            return 0
-        memory.done.update((face, face.opposite()))
-        if plane.shape != opposite.shape:  # a chunk that the end of the data cut short
-            common = tuple(slice(min(a, b)) for a, b in zip(plane.shape, opposite.shape, strict=True))
-            plane, opposite = plane[common], opposite[common]
-        return memory.equivalences.unite_pairs(merge.overlapping_pairs(plane, opposite))
-
-    def _remembered(self) -> _Memory:
-        memory: _Memory = self.__dict__["_memory"]
-        return memory
+    @property
+    def seams(self) -> Seams:
+        """What it has found so far."""
+        seams: Seams = self.__dict__["_seams"]
+        return seams

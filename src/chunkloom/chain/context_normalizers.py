@@ -37,6 +37,10 @@ class EuclideanDistance(InputNormalizer):
     dtype: ClassVar[Any] = _FLOAT32
 
     @property
+    def whole_chunks(self) -> bool:
+        return self.activation not in _SATURATED
+
+    @property
     def halo(self) -> Halo:
         if self.activation not in _SATURATED:
             return (0, 0, 0)

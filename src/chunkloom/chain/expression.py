@@ -101,6 +101,15 @@ def _parse_cached(text: str) -> SafeExpression:
     return expression
 
 
+def looks_beyond_a_voxel(text: str) -> bool:
+    """Whether a valid expression takes more than the one voxel into account: reductions, indices, shapes."""
+    beyond = grammar.REDUCTIONS | {"shape"}
+    return any(
+        isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and node.attr in beyond)
+        for node in ast.walk(ast.parse(text, mode="eval"))
+    )
+
+
 def apply_to_array(text: str, data: NDArray[Any]) -> NDArray[Any]:
     """The expression `text` on `data` as float32; the result must have the shape of the data."""
     result = np.asarray(SafeExpression.parse(text)(data.astype(np.float32, copy=False)))

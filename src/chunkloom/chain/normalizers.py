@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from chunkloom.chain.expression import SafeExpression, apply_to_array
+from chunkloom.chain.expression import SafeExpression, apply_to_array, looks_beyond_a_voxel
 from chunkloom.chain.parameters import boolean, integer, number, text
 from chunkloom.chain.steps import Array, InputNormalizer, SampledNormalizer
 from chunkloom.errors import ParameterError
@@ -63,6 +63,10 @@ class LambdaNormalizer(InputNormalizer):
 
     def check(self) -> None:
         SafeExpression.parse(self.expression)
+
+    @property
+    def whole_chunks(self) -> bool:
+        return looks_beyond_a_voxel(self.expression)
 
     def _process(self, data: Array) -> Array:
         return apply_to_array(self.expression, data)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from chunkloom.chain.expression import SafeExpression, apply_to_array
+from chunkloom.chain.expression import SafeExpression, apply_to_array, looks_beyond_a_voxel
 from chunkloom.chain.parameters import Parameter, number, text
 from chunkloom.chain.steps import Array, PostProcessor
 from chunkloom.errors import ParameterError
@@ -76,6 +76,10 @@ class LambdaPostprocessor(PostProcessor):
 
     def check(self) -> None:
         SafeExpression.parse(self.expression)
+
+    @property
+    def whole_chunks(self) -> bool:
+        return looks_beyond_a_voxel(self.expression)
 
     def _process(self, data: Array) -> Array:
         return apply_to_array(self.expression, data)

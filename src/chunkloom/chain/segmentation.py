@@ -33,6 +33,7 @@ class FillHolesPostprocessor(PostProcessor):
     threshold: float = number(0.0, "Values above it belong to the mask.")
     dtype: ClassVar[Any] = _UINT8
     is_segmentation: ClassVar[bool | None] = True
+    whole_chunks: ClassVar[bool] = True
 
     def _process(self, data: Array) -> Array:
         return morphology.fill_holes(cast.threshold_exclusive(data, self.threshold)).view(np.uint8)
@@ -45,6 +46,7 @@ class LabelPostprocessor(PostProcessor):
     channel: int = integer(0, _CHANNEL_HELP, minimum=0)
     dtype: ClassVar[Any] = _UINT32
     is_segmentation: ClassVar[bool | None] = True
+    whole_chunks: ClassVar[bool] = True
 
     def _process(self, data: Array) -> Array:
         found, _ = labels.label(channel_of(self, data, self.channel))
@@ -61,6 +63,7 @@ class DistanceWatershedPostprocessor(PostProcessor):
     channel: int = integer(0, _CHANNEL_HELP, minimum=0)
     dtype: ClassVar[Any] = _UINT32
     is_segmentation: ClassVar[bool | None] = True
+    whole_chunks: ClassVar[bool] = True
 
     def _process(self, data: Array) -> Array:
         mask = cast.threshold_exclusive(channel_of(self, data, self.channel), self.threshold)
@@ -75,6 +78,7 @@ class MortonSegmentationRelabeling(PostProcessor):
     channel: int = integer(0, _CHANNEL_HELP, minimum=0)
     dtype: ClassVar[Any] = _UINT64
     is_segmentation: ClassVar[bool | None] = True
+    whole_chunks: ClassVar[bool] = True
 
     def _process(
         self, data: Array, chunk_corner: Sequence[int] | None = None, chunk_num_voxels: int | None = None
@@ -99,6 +103,7 @@ class AffinityPostprocessor(PostProcessor):
     )
     dtype: ClassVar[Any] = _UINT64
     is_segmentation: ClassVar[bool | None] = True
+    whole_chunks: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         given: Any = self.neighborhood

@@ -36,6 +36,9 @@ class Step:
         Declared number of output channels; None leaves the incoming number.
     is_segmentation : bool, optional
         Whether the output is labels or a mask rather than an image; None does not say.
+    whole_chunks : bool
+        Whether the output depends on where the chunk ends, as with objects and their ids: the step is then
+        given chunks of one grid, and `chunk_corner` and `chunk_num_voxels` with them.
     halo : (int, int, int)
         How far, in voxels along z, y, x, an input voxel reaches into the output. A caller that works in
         chunks reads each grown by the halo, cut at the ends of the data, and calls `process_cropped`; then
@@ -73,6 +76,10 @@ class Step:
     @property
     def halo(self) -> Halo:
         return (0, 0, 0)
+
+    @property
+    def whole_chunks(self) -> bool:
+        return False
 
     @classmethod
     def name(cls) -> str:

@@ -12,8 +12,9 @@ from chunkloom.cli.demo import demo
 from chunkloom.cli.infer import infer
 from chunkloom.cli.inspect import inspect
 from chunkloom.cli.materialize import materialize
+from chunkloom.cli.ops import ops
 from chunkloom.cli.serve import serve
-from chunkloom.errors import ChunkloomError
+from chunkloom.errors import ChunkloomError, ChunkReadError
 
 DONE, FAILED, BAD_INPUT = 0, 1, 2
 
@@ -24,7 +25,7 @@ def commands() -> None:
     """Shows, computes and keeps chunked volumes: open one, run a model over it, look at the result."""
 
 
-for command in (demo, inspect, serve, infer, materialize):
+for command in (demo, inspect, ops, serve, infer, materialize):
     commands.add_command(command)
 
 
@@ -39,11 +40,13 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(130)
     except click.ClickException as error:
         fail(error.format_message())
+    except ChunkReadError as error:
+        fail(str(error), FAILED)
     except ChunkloomError as error:
         fail(str(error))
 
 
-def fail(message: str) -> None:
+def fail(message: str, code: int = BAD_INPUT) -> None:
     """End with one line that says what is wrong."""
     print("chunkloom: " + " ".join(message.split()), file=sys.stderr, flush=True)
-    sys.exit(BAD_INPUT)
+    sys.exit(code)

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from typing import Any
 
 import click
 
 from chunkloom.cli.options import server_options
+from chunkloom.cli.showing import look, viewing_options
 
+PUBLIC = "s3://janelia-cosem-datasets/jrc_mus-liver/jrc_mus-liver.zarr/recon-1/em/fibsem-uint8"
 SYNTHETIC = "synthetic://em"
 
 
 @click.command()
-@click.option("-d", "--data", metavar="SOURCE", help="The volume; made-up EM when left out.")
+@click.option(
+    "-d",
+    "--data",
+    metavar="SOURCE",
+    help="The volume. Default: a public one if it answers within a second, else made-up EM.",
+)
 @click.option("--model", default="fibsem-membrane", show_default=True, help="As for serve --model.")
-@click.option("--once", is_flag=True, help="Fetch a chunk of each volume, print how long it took, and end.")
-@click.option("--no-browser", is_flag=True, help="Print the link, open no browser.")
+@viewing_options
 @server_options
-def demo(data: str | None, model: str, once: bool, no_browser: bool, **kw: Any) -> None:
+def demo(data: str | None, model: str, once: bool, no_browser: bool, viewer_port: int, **kw: Any) -> None:
     """See EM and a membrane prediction, computed where you look.
 
     \b
@@ -25,10 +33,38 @@ def demo(data: str | None, model: str, once: bool, no_browser: bool, **kw: Any) 
     chunkloom demo --data cell.zarr/em
     """
     from chunkloom.cli import running
-    from chunkloom.cli.showing import look
     from chunkloom.models.registry import parse_model
 
     with running.ending_cleanly():
-        if data is None:
-            running.say(f"No --data given: showing a made-up volume, {SYNTHETIC}")
-        look(data or SYNTHETIC, parse_model(model), running.ServerOptions(**kw), once=once, open_browser=not no_browser)
+        source = data
+        if source is None:
+            source = PUBLIC if answers(public_address()) else SYNTHETIC
+            kind = "a public volume" if source == PUBLIC else "a made-up volume (the public one does not answer)"
+            running.say(f"No --data given: showing {kind}, {source}")
+        options = running.ServerOptions(**kw)
+        look(source, parse_model(model), options, once=once, no_browser=no_browser, viewer_port=viewer_port)
+
+
+def public_address() -> str:
+    """Where the metadata of the public volume lie on the web."""
+    bucket, key = PUBLIC.removeprefix("s3://").split("/", 1)
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    base = f"{endpoint.rstrip('/')}/{bucket}" if endpoint else f"https://{bucket}.s3.amazonaws.com"
+    return f"{base}/{key}/.zattrs"
+
+
+def answers(address: str, seconds: float = 1.0) -> bool:
+    """Whether there is something at an address, known within `seconds`, name look-up included."""
+    import threading
+    import urllib.request
+
+    found: list[bool] = []
+
+    def ask() -> None:
+        with contextlib.suppress(OSError), urllib.request.urlopen(address, timeout=seconds) as answer:
+            found.append(answer.status == 200)
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(seconds)
+    return bool(found) and found[0]

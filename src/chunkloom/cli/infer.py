@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from chunkloom.cli.options import server_options
+from chunkloom.cli.showing import look, viewing_options
 
 
 class Kinds(click.Group):
@@ -46,13 +47,15 @@ def kind_command(name: str, cls: type[Any]) -> click.Command:
     from chunkloom.models.registry import describe_parameters
 
     @server_options
-    def run(data: str, once: bool, no_browser: bool, **kw: Any) -> None:
+    @viewing_options
+    def run(data: str, ops: tuple[str, ...], once: bool, no_browser: bool, viewer_port: int, **kw: Any) -> None:
         from chunkloom.cli import running
-        from chunkloom.cli.showing import look
 
         parameters = {p.name: kw.pop(p.name) for p in described}
         with running.ending_cleanly():
-            look(data, cls(**parameters), running.ServerOptions(**kw), once=once, open_browser=not no_browser)
+            options = running.ServerOptions(**kw)
+            model = cls(**parameters)
+            look(data, model, options, ops=ops, once=once, no_browser=no_browser, viewer_port=viewer_port)
 
     described = describe_parameters(cls)
     summary = (cls.__doc__ or "").strip().partition("\n")[0]
@@ -63,8 +66,7 @@ def kind_command(name: str, cls: type[Any]) -> click.Command:
     ]
     options += [
         click.Option(["-d", "--data", "--data-path", "data"], required=True, metavar="SOURCE", help="The volume."),
-        click.Option(["--once"], is_flag=True, help="Fetch a chunk of each volume, print how long it took, and end."),
-        click.Option(["--no-browser"], is_flag=True, help="Print the link, open no browser."),
+        click.Option(["--op", "ops"], multiple=True, metavar="OP", help="An op over the prediction; again for more."),
     ]
     made.params[:0] = options
     return made

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 
@@ -10,13 +12,20 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--checksum", is_flag=True, help="Add the SHA-256 of each level's voxels (reads all of them).")
 @click.option("--level", type=click.IntRange(0), metavar="N", help="Only this level; 0 is the finest.")
-def inspect(path: str, as_json: bool, checksum: bool, level: int | None) -> None:
-    """Say what a volume is: levels, shape, dtype, chunks, codec, voxel size and corner (nm; z, y, x)."""
+@click.option("--dimension-separator", type=click.Choice([".", "/"]), help="Of zarr v2 chunk names, where not stated.")
+def inspect(path: str, as_json: bool, checksum: bool, level: int | None, dimension_separator: str | None) -> None:
+    """Say what a volume is: levels, shape, dtype, chunks, codec, voxel size and corner (nm; z, y, x).
+
+    The corner is that of voxel 0; its centre (what OME metadata call translation) lies half a voxel further.
+    """
     import json
 
-    from chunkloom.io.inspect import describe
+    if path.startswith("synthetic://"):
+        found = describe_synthetic(path, checksum, level)
+    else:
+        from chunkloom.io.inspect import describe
 
-    found = describe(path, checksum=checksum, level=level)
+        found = describe(path, checksum=checksum, level=level, dimension_separator=dimension_separator)
     if as_json:
         click.echo(json.dumps(found, indent=2))
         return
@@ -34,3 +43,23 @@ def inspect(path: str, as_json: bool, checksum: bool, level: int | None) -> None
             click.echo(f"    sha256 {entry['sha256']}")
     for warning in found["warnings"]:
         click.echo(f"  warning: {warning}")
+
+
+def describe_synthetic(path: str, checksum: bool, level: int | None) -> dict[str, Any]:
+    """As `chunkloom.io.inspect.describe`, of a volume that is stored nowhere."""
+    from chunkloom.engine.sources import open_volume
+
+    volume = open_volume(path)
+    if level is not None:
+        volume.level(level)
+    entries = []
+    for number, described in enumerate(volume.levels):
+        if level in (None, number):
+            entry = {"path": f"s{number}", **described.describe(), "dtype": described.dtype.name, "codec": "none"}
+            if checksum:
+                import hashlib
+
+                voxels = volume.read(level=number)
+                entry["sha256"] = hashlib.sha256(voxels.astype(voxels.dtype.newbyteorder("<")).data).hexdigest()
+            entries.append(entry)
+    return {"path": path, "format": "synthetic", "levels": entries, "warnings": list(volume.warnings)}

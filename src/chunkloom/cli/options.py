@@ -78,6 +78,21 @@ def server_options(function: F) -> F:
         click.option("--select", type=Selection(), help="A position on axes not wanted whole, such as c=1,t=0."),
         click.option("--cache-decoded", type=Bytes(), metavar="SIZE", help="Memory for computed chunks, such as 2GB."),
         click.option("--cache-encoded", type=Bytes(), metavar="SIZE", help="Memory for answers, such as 512MiB."),
+        click.option(
+            "--allow-edit", is_flag=True, help="Let holders of the token make, replace and delete volumes over /api."
+        ),
+        click.option(
+            "--token", metavar="TOKEN", help="The token that edits need; one is made when left out. [CHUNKLOOM_TOKEN]"
+        ),
+        click.option(
+            "--allow-root",
+            multiple=True,
+            metavar="PLACE",
+            help="A folder or URL below which sources may be opened over /api. Again for more.",
+        ),
+        click.option(
+            "--allow-code", is_flag=True, help="Let holders of the token run Python code here: ops and models of it."
+        ),
         click.option("--log-level", default="warning", show_default=True, help="debug, info, warning or error."),
     ]
     for option in reversed(options):

@@ -7,13 +7,14 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from types import FrameType
 
     from chunkloom.models.kinds import ModelConfig
+    from chunkloom.serving.access import ApiOptions
     from chunkloom.serving.run import VolumeServer
     from chunkloom.serving.volumes import Served
 
@@ -30,6 +31,10 @@ class ServerOptions:
     select: dict[str, int] | None = None
     cache_decoded: int | None = None
     cache_encoded: int | None = None
+    allow_edit: bool = False
+    token: str | None = field(default=None, repr=False)
+    allow_root: tuple[str, ...] = ()
+    allow_code: bool = False
     log_level: str = "warning"
 
 
@@ -78,8 +83,9 @@ def serving(
     model: ModelConfig | None = None,
     name: str | None = None,
     with_raw: bool = False,
+    ports: int = 1,
 ) -> Iterator[tuple[Served, VolumeServer]]:
-    """The volumes of a command line, served while the block runs."""
+    """The volumes of a command line, served while the block runs, on one port or two (the second is any free one)."""
     from chunkloom.engine import chunked
     from chunkloom.engine.cache import ChunkCache
     from chunkloom.engine.op import parse_op
@@ -93,7 +99,12 @@ def serving(
     keep_freed_memory()
     if options.cache_decoded is not None:
         chunked.use_process_cache(ChunkCache(options.cache_decoded))
+    if options.allow_code:
+        from chunkloom.engine.ops.python import allow_code
+
+        allow_code()
     parsed = [parse_op(text) for text in ops]
+    api = api_options(options)
     # Bound before anything slow: a taken port is known at once.
     listening = bind(options.host, options.port)
     served = volumes_to_serve(
@@ -103,9 +114,42 @@ def serving(
         served.volumes,
         codec=options.codec,
         encoded_bytes=ENCODED_BYTES if options.cache_encoded is None else options.cache_encoded,
+        api=api,
     )
-    with VolumeServer(app, listening) as server:
+    also = bind(options.host, 0) if ports > 1 else None
+    with VolumeServer(app, listening, also) as server:
+        if api.allow_edit and not given_token(options):
+            say(f"token for edits: {api.token}")
         yield served, server
+
+
+def api_options(options: ServerOptions) -> ApiOptions:
+    """What the REST API allows, by the command line."""
+    import secrets
+    import socket
+
+    from chunkloom.serving.access import ApiOptions, SourceRules, hosts_from_environment
+
+    token = given_token(options)
+    if token is None and options.allow_edit:
+        token = secrets.token_urlsafe(32)
+    hosts = [*hosts_from_environment(), options.host]
+    if options.host not in ("127.0.0.1", "localhost", "::1"):
+        hosts.append(socket.gethostname())
+    return ApiOptions(
+        allow_edit=options.allow_edit,
+        token=token,
+        sources=SourceRules.parse(options.allow_root),
+        allow_code=options.allow_code,
+        hosts=tuple(hosts),
+    )
+
+
+def given_token(options: ServerOptions) -> str | None:
+    """The token of the command line or the environment."""
+    from chunkloom.settings import environment
+
+    return options.token if options.token is not None else environment("TOKEN") or None
 
 
 def ready(server: VolumeServer, viewer: str | None = None) -> dict[str, Any]:

@@ -8,6 +8,8 @@ import click
 
 from chunkloom.cli.options import server_options
 
+FORMATS = ("zarr2", "n5", "precomputed")
+
 
 @click.command()
 @click.argument("source", required=False)
@@ -25,7 +27,7 @@ from chunkloom.cli.options import server_options
     help="A model to run: a .onnx or .py file, a folder with a model.json, a JSON entry, or a bundled model's name.",
 )
 @click.option("--raw", is_flag=True, help="With --op: serve the source too, as raw. (With --model it always is.)")
-@click.option("--name", help="What the result is called.")
+@click.option("--name", help="What the result is called. Default: the model's name, or from SOURCE's path.")
 @server_options
 def serve(
     source: str | None,
@@ -36,9 +38,10 @@ def serve(
     name: str | None,
     **kw: Any,
 ) -> None:
-    """Serve a volume, ops over it, or a model's prediction, as zarr v2 and v3.
+    """Serve a volume, ops over it, or a model's prediction, as zarr v2, zarr v3, N5 and precomputed.
 
-    SOURCE is a folder or URL, or synthetic://em. Each volume is at URL/NAME/zarr2 and URL/NAME/zarr3.
+    SOURCE is a folder or URL, or synthetic://em. Each volume is at URL/NAME/zarr2, /zarr3, /n5 and /precomputed, its
+    levels below as s0, s1, … `chunkloom ops` lists the ops.
 
     \b
     chunkloom serve cell.zarr/em --op threshold:low=120
@@ -60,7 +63,7 @@ def serve(
         ):
             running.say_notes(served)
             for volume in server.volumes():
-                running.say(f"{volume['name']}: {volume['urls']['zarr2']}")
+                running.say(f"{volume['name']}: {volume['urls']['zarr3']} (also as {', '.join(FORMATS)})")
             running.say("Serving until Ctrl-C.")
             running.wait_for_signal()
 

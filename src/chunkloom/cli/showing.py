@@ -5,34 +5,64 @@ from __future__ import annotations
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from chunkloom.cli import running
-from chunkloom.errors import ServerError
+from chunkloom.errors import ChunkReadError
 
 if TYPE_CHECKING:
     from chunkloom.models.kinds import ModelConfig
     from chunkloom.serving.run import VolumeServer
 
 
-def look(source: str, model: ModelConfig, options: running.ServerOptions, *, once: bool, open_browser: bool) -> None:
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def viewing_options(function: F) -> F:
+    """Options of commands that open a viewer."""
+    options = [
+        click.option("--once", is_flag=True, help="Fetch a chunk of each volume, print how long it took, and end."),
+        click.option("--no-browser", is_flag=True, help="Print the link, open no browser."),
+        click.option(
+            "--viewer-port", type=click.IntRange(0, 65535), default=0, help="Port of the link; 0 is any free one."
+        ),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def look(
+    source: str,
+    model: ModelConfig,
+    options: running.ServerOptions,
+    *,
+    ops: Sequence[str] = (),
+    once: bool,
+    no_browser: bool,
+    viewer_port: int,
+) -> None:
     """Show the raw data and the model's prediction in Neuroglancer, until a signal or, with `once`, one chunk each."""
     began = time.perf_counter()
-    with running.serving(source, options, model=model) as (served, server):
+    with running.serving(source, options, ops=ops, model=model, ports=2) as (served, server):
         from chunkloom.viewer.bootstrap import viewer_link
         from chunkloom.viewer.scene import scene
 
-        link = viewer_link(scene(served.volumes, server.url, raw=served.raw), host=options.host)
+        layers = scene(served.volumes, server.url, raw=served.raw, raw_server_url=server.also_url)
+        link = viewer_link(layers, host=options.host, port=viewer_port)
         with running.ready_file(options.ready_file, running.ready(server, link)):
             running.say_notes(served)
+            for volume in server.volumes():
+                running.say(f"{volume['name']}: {volume['urls']['zarr3']}/s0")
             click.echo(link)
             if once:
                 click.echo(table([fetch(server, name, began) for name in served.volumes]))
                 return
-            if open_browser:
+            if not no_browser:
                 import webbrowser
 
                 webbrowser.open(link)
@@ -60,9 +90,12 @@ def fetch(server: VolumeServer, name: str, began: float) -> Fetched:
         with urllib.request.urlopen(url, timeout=120) as answer:
             body = answer.read()
     except urllib.error.HTTPError as error:
-        raise ServerError(f"{url}: {error.code}: {error.read().decode(errors='replace').strip()}") from error
+        reason = error.read()
+        if error.code != 404:
+            raise ChunkReadError(f"{url}: {error.code}: {reason.decode(errors='replace').strip()}") from error
+        body = b""  # nothing stored there: all fill value
     except OSError as error:
-        raise ServerError(f"{url}: {error}") from error
+        raise ChunkReadError(f"{url}: {error}") from error
     done = time.perf_counter()
     return Fetched(name, done - began, (done - sent) * 1000, len(body))
 

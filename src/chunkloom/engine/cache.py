@@ -37,6 +37,12 @@ class ByteCache:
             self.hits += 1
             return found[0]
 
+    def peek(self, key: Hashable) -> Any | None:
+        """What is kept under `key`, as `get`, but neither counted nor made younger."""
+        with self._lock:
+            found = self._held.get(key)
+            return None if found is None else found[0]
+
     def put(self, key: Hashable, value: Any, nbytes: int) -> None:
         """Keep `value`; what was used longest ago goes. A value larger than the limit is not kept."""
         with self._lock:
@@ -101,6 +107,10 @@ class ChunkCache:
                 flight = self._flights.get(key)
                 leads = flight is None
                 if flight is None:
+                    # Its leader may have finished between the look above and this one.
+                    held = self.kept.peek(key)
+                    if held is not None:
+                        return held  # type: ignore[no-any-return]
                     flight = self._flights[key] = _Flight()
             if leads:
                 return self._lead(key, flight, compute)
@@ -136,8 +146,9 @@ def default_limit() -> int:
 
 
 def own(array: Array) -> Array:
-    """`array`, or a copy where keeping it would keep much more memory than its own alive."""
+    """`array`, or a copy where it shares memory that somebody can write to, or much more than its own."""
     deepest = array
     while isinstance(deepest.base, np.ndarray):
         deepest = deepest.base
-    return array if deepest.nbytes <= array.nbytes * 1.25 else array.copy()
+    shared = deepest is not array and (deepest.flags.writeable or deepest.nbytes > array.nbytes * 1.25)
+    return array.copy() if shared else array

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,24 +51,33 @@ class ChunkedVolume(Volume):
         if not self.keeps(level):
             return self.compute(level, box, work)
         described = self.levels[level]
-        chunk = described.spatial_chunk
-        needed = box.chunk_range(chunk)
-        if needed.size == 1:
-            index = needed.lo
-            part_of: Array = self._chunk(level, index, work)[box.index(Box.of_chunk(index, chunk).lo)]
-            return part_of
+        # Plain tuples: this runs for 27 chunks where an op looks around one.
+        spans = [_spans(b, h, c) for b, h, c in zip(box.lo, box.hi, described.spatial_chunk, strict=True)]
+        if all(len(axis) == 1 for axis in spans):
+            ((z, _, z_from),), ((y, _, y_from),), ((x, _, x_from),) = spans
+            alone: Array = self._chunk(level, (z, y, x), work)[..., z_from, y_from, x_from]
+            return alone
         out = np.empty((*described.channels, *box.shape), described.dtype)
-        for index in needed.indices():
+        for (z, z_to, z_from), (y, y_to, y_from), (x, x_to, x_from) in itertools.product(*spans):
             work.check()
-            whole = Box.of_chunk(index, chunk)
-            part = whole.intersect(box)
-            out[part.index(box.lo)] = self._chunk(level, index, work)[part.index(whole.lo)]
+            out[..., z_to, y_to, x_to] = self._chunk(level, (z, y, x), work)[..., z_from, y_from, x_from]
         return out
 
-    def _chunk(self, level: int, index: tuple[int, ...], work: Work) -> Array:
+    def _chunk(self, level: int, index: tuple[int, int, int], work: Work) -> Array:
         """A chunk, cut where the level ends; read-only."""
-        described = self.levels[level]
-        box = Box.of_chunk(index, described.spatial_chunk).intersect(described.box)
-        return self.cache.get(
-            (self.stage_digest, level, index), lambda: own(np.ascontiguousarray(self.compute(level, box, work)))
-        )
+
+        def make() -> Array:
+            described = self.levels[level]
+            box = Box.of_chunk(index, described.spatial_chunk).intersect(described.box)
+            return own(np.ascontiguousarray(self.compute(level, box, work)))
+
+        return self.cache.get((self.stage_digest, level, index), make)
+
+
+def _spans(begin: int, end: int, chunk: int) -> list[tuple[int, slice, slice]]:
+    """The chunks along one axis that hold voxels begin … end: number, where in the box, where in the chunk."""
+    found = []
+    for i in range(begin // chunk, -(-end // chunk)):
+        lo, hi = max(begin, i * chunk), min(end, (i + 1) * chunk)
+        found.append((i, slice(lo - begin, hi - begin), slice(lo - i * chunk, hi - i * chunk)))
+    return found

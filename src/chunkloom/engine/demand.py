@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from chunkloom.errors import CancelledWorkError
+from chunkloom.errors import CancelledWorkError, YieldedWorkError
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -31,23 +31,43 @@ UNCLAIMED = Work()
 """Work that a caller waits for itself, in its own thread: never cancelled."""
 
 
+Rank = tuple[bool, int, int]
+"""Background, cost and level: the smallest comes first."""
+
+MOST_YIELDS = 50
+
+NOTHING: Rank = (True, 1 << 62, 0)
+
+
 @dataclass(eq=False)
 class Job(Work):
     """One chunk to make, for all who claim it."""
 
     key: Hashable
     level: int
+    cost: int
     run: Callable[[Work], Any]
+    queue: Queue
     claims: list[Claim] = field(default_factory=list)
     started: bool = False
+    yields: int = 0
 
     @property
     def background(self) -> bool:
         return all(claim.background for claim in self.claims)
 
+    @property
+    def rank(self) -> Rank:
+        return (self.background, self.cost, self.level)
+
     def check(self) -> None:
         if not self.claims:
             raise CancelledWorkError(f"nobody waits for {self.key} any more")
+        # What has been computed so far is in the caches, as far as they hold it: going on later loses little. But a
+        # job that has made way so often goes on to its end.
+        if self.cost > 1 and self.queue.best < self.rank and self.yields < MOST_YIELDS:
+            self.yields += 1
+            raise YieldedWorkError(f"{self.key} waits for what comes before it")
 
 
 @dataclass(eq=False)
@@ -71,23 +91,29 @@ class Claim:
 
 
 class Queue:
-    """Claims in the order they are served: background last, then finest level, then in turn over the clients.
+    """Claims in the order they are served: background last, cheap before dear, finest level first, clients in turn.
 
-    Within a level, the client served longest ago comes first, with its earliest claim.
+    Within a rank, the client served longest ago comes first, with its earliest claim. `best` is the rank of what comes
+    next; it may be read without a lock.
     """
 
     def __init__(self) -> None:
-        self._ranks: dict[tuple[bool, int], dict[Hashable, deque[Claim]]] = {}
+        self.best = NOTHING
+        self._ranks: dict[Rank, dict[Hashable, deque[Claim]]] = {}
         self._served: dict[Hashable, int] = {}
         self._turn = 0
 
     def add(self, claim: Claim) -> None:
-        clients = self._ranks.setdefault((claim.background, claim.job.level), {})
-        clients.setdefault(claim.client, deque()).append(claim)
+        rank = (claim.background, claim.job.cost, claim.job.level)
+        # A new client begins where the others are, not before all of them.
+        self._served.setdefault(claim.client, self._turn)
+        self._ranks.setdefault(rank, {}).setdefault(claim.client, deque()).append(claim)
+        self.best = min(self.best, rank)
 
     def take(self, background_too: bool) -> Job | None:
         """The job to run next, marked as started; None when none may start."""
         for rank in sorted(self._ranks):
+            self.best = rank
             if rank[0] and not background_too:
                 return None
             clients = self._ranks[rank]
@@ -98,9 +124,22 @@ class Queue:
                 if not claims:
                     del clients[client]
                     continue
-                return self._start(claims.popleft().job)
+                started = self._start(claims.popleft().job)
+                self.best = self._first()
+                return started
             del self._ranks[rank]
+        self.best = NOTHING
         return None
+
+    def _first(self) -> Rank:
+        """The rank of what comes next, what has been given up left out."""
+        for rank in sorted(self._ranks):
+            for claims in self._ranks[rank].values():
+                while claims and not claims[0].waits:
+                    claims.popleft()
+                if claims:
+                    return rank
+        return NOTHING
 
     def _start(self, job: Job) -> Job:
         job.started = True
@@ -116,7 +155,8 @@ class Scheduler:
     """Runs claimed jobs on a fixed number of threads, in the order of `Queue`.
 
     Background jobs (those no client but a background one waits for) leave one thread free for clients; with one thread
-    they start only when nothing else runs.
+    they start only when nothing else runs. A job of many dear computations goes back to the queue, at its next check,
+    when something of a better rank waits.
 
     Parameters
     ----------
@@ -140,6 +180,7 @@ class Scheduler:
         run: Callable[[Work], Any],
         *,
         level: int = 0,
+        cost: int = 0,
         client: Hashable = None,
         background: bool = False,
     ) -> Claim:
@@ -156,7 +197,7 @@ class Scheduler:
             job = self._jobs.get(key)
             # A running job whose claims are all gone is about to stop: it cannot be joined.
             if job is None or not job.claims:
-                job = self._jobs[key] = Job(key, level, run)
+                job = self._jobs[key] = Job(key, level, cost, run, self._queue)
             claim = Claim(job, client, background, Future(), self._release)
             job.claims.append(claim)
             if not job.started:
@@ -232,6 +273,12 @@ class Scheduler:
             with self._changed:
                 self._running -= 1
                 self._running_background -= background
+                if isinstance(failure, YieldedWorkError) and job.claims and not self._closed:
+                    job.started = False
+                    for claim in job.claims:
+                        self._queue.add(claim)
+                    self._changed.notify()
+                    continue
                 if self._jobs.get(job.key) is job:
                     del self._jobs[job.key]
                 claims, job.claims = job.claims, []

@@ -8,6 +8,7 @@ what comes back and keeps it. Knows nothing of caches, servers or where the data
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import re
 import types
 import typing
@@ -17,12 +18,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from chunkloom.engine.volume import Array, Kind, Level
+from chunkloom.engine.volume import Array, Kind, Level, Volume
 from chunkloom.errors import ParameterError, nearest
 from chunkloom.geometry import Box
 
 if TYPE_CHECKING:
     from chunkloom.engine.demand import Work
+    from chunkloom.kernels.seams import Seams
 
 CoarsePolicy = Literal["op", "downsample"]
 NO_HALO = (0, 0, 0)
@@ -45,6 +47,12 @@ class Op:
     coarse
         What a coarser level is: "op" applies the op to the source's coarser level; "downsample" reduces the op's own
         fine output.
+    runs_code
+        Whether a parameter is code that runs: such an op is offered only with `--allow-code`.
+    version
+        Raised by the author whenever the op computes something else: kept chunks of the older one are then not used.
+    dear
+        Whether a block takes so long (a model's forward) that everything else comes first.
     output_kind
         "image", "labels" or "mask" where the op decides it; None keeps the source's.
     """
@@ -53,6 +61,9 @@ class Op:
     cache: ClassVar[bool] = False
     pad: ClassVar[Literal["edge", "constant", "cut"]] = "edge"
     coarse: ClassVar[CoarsePolicy] = "op"
+    dear: ClassVar[bool] = False
+    runs_code: ClassVar[bool] = False
+    version: ClassVar[int] = 1
     output_kind: ClassVar[Kind | None] = None
 
     @property
@@ -62,8 +73,23 @@ class Op:
 
     @property
     def block(self) -> tuple[int, int, int] | None:
-        """The one output shape (z, y, x) the op can compute, on a grid from voxel 0; None when any box will do."""
+        """The one output shape (z, y, x) the op can compute, on a grid from voxel 0; None when any box will do.
+
+        Where the data ends inside a block, it is computed whole, or with `pad` "cut" as far as the data goes.
+        """
         return None
+
+    @property
+    def seams(self) -> Seams | None:
+        """For an op whose ids are those of a chunk: which of them are one object, as found so far.
+
+        Such an op has a second pass (`chunkloom.engine.finalize`), which gives every object one id.
+        """
+        return None
+
+    def bind(self, source: Volume, chunk: Sequence[int]) -> Op:
+        """This op for what it reads and for the grid of chunks (z, y, x) it writes: where these change what it does."""
+        return self
 
     def output_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         """The dtype that comes out for one that goes in."""
@@ -94,7 +120,7 @@ class Op:
         numpy.ndarray
             Of `output_dtype`; with the halo still on (the engine crops it) or already without it.
         """
-        raise NotImplementedError
+        return block
 
     def apply_at(self, block: Array, box: Box, level: int) -> Array:
         """As `apply`, for an op whose output depends on where it is. `box` is what comes out, in voxels of `level`."""
@@ -106,11 +132,35 @@ class Op:
 
     def identity(self) -> dict[str, Any]:
         """The op as JSON data that changes whenever its output can: part of the stage's digest."""
+        cls = type(self)
+        named = cls.__dict__.get("name") or f"{cls.__module__}.{cls.__qualname__}"
+        return {"op": named, "version": self.version, "code": _code_digest(cls), "parameters": self.parameters()}
+
+    def describe(self) -> dict[str, Any]:
+        """The op as a person writes it in JSON: `{"op": name, parameter: value}`."""
         return {"op": self.name or type(self).__name__, **self.parameters()}
 
     def parameters(self) -> dict[str, Any]:
         """The fields as plain JSON data."""
         return {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
+
+
+def _code_digest(cls: type[Op]) -> str | None:
+    """Stands for the methods of an op that comes from elsewhere (a notebook, a plug-in): they change under one name."""
+    if cls.__module__.startswith("chunkloom."):
+        return None
+    digest = hashlib.sha256()
+    for base in cls.__mro__:
+        if base.__module__.startswith("chunkloom.") or base is object:
+            continue
+        for name, member in sorted(base.__dict__.items()):
+            function = getattr(member, "fget", None) or member
+            code = getattr(function, "__code__", None)
+            if code is not None:
+                digest.update(
+                    name.encode() + code.co_code + repr(code.co_consts).encode() + repr(code.co_names).encode()
+                )
+    return digest.hexdigest()[:16]
 
 
 def _plain(value: Any) -> Any:
@@ -130,8 +180,10 @@ def known_ops() -> dict[str, type[Op]]:
     while waiting:
         cls = waiting.pop()
         waiting.extend(cls.__subclasses__())
-        if cls.name:
-            found[cls.name] = cls
+        name = cls.__dict__.get("name", "")
+        # What comes with chunkloom keeps its name, whatever a plug-in calls its own.
+        if name and not (name in found and found[name].__module__.startswith("chunkloom.")):
+            found[name] = cls
     return dict(sorted(found.items()))
 
 
@@ -229,7 +281,20 @@ def parse_op(text: str) -> Op:
 
 def _split(text: str) -> list[str]:
     """`text` cut at commas outside brackets and quotes."""
-    parts = re.findall(r"(?:\[[^\]]*\]|\([^)]*\)|\"[^\"]*\"|'[^']*'|[^,])+", text)
+    parts, depth, quote = [""], 0, ""
+    for letter in text:
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "\"'":
+            quote = letter
+        elif letter in "([{":
+            depth += 1
+        elif letter in ")]}":
+            depth -= 1
+        elif letter == "," and depth == 0:
+            parts.append("")
+            continue
+        parts[-1] += letter
     return [part for part in parts if part.strip()]
 
 

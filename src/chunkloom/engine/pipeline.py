@@ -70,6 +70,7 @@ class Stage(ChunkedVolume):
     ) -> None:
         super().__init__(cache)
         self.source = source
+        op = op.bind(source, chunk)
         finest = source.levels[0].grid.voxel_size_nm
         self._ops: list[Op] = []
         made: list[Level] = []
@@ -83,6 +84,7 @@ class Stage(ChunkedVolume):
         self.op = op
         self.levels = tuple(made)
         self.kind = op.output_kind or source.kind
+        self.seams = op.seams
         self.warnings = source.warnings
 
     @cached_property
@@ -90,13 +92,21 @@ class Stage(ChunkedVolume):
         grids = [level.describe() for level in self.levels]
         return make_digest([self.source.stage_digest, self.op.identity(), grids])
 
+    def cost(self, level: int) -> int:
+        return int(self.op.dear) + self.source.cost(level)
+
     def keeps(self, level: int) -> bool:
-        return self.op.cache or self._ops[level].block is not None
+        op = self._ops[level]
+        return op.cache or op.block is not None
 
     def compute(self, level: int, box: Box, work: Work) -> Array:
         op = self._ops[level]
-        # An op with a block computes it whole where the data ends inside it.
-        whole = box if op.block is None else Box(box.lo, tuple(b + n for b, n in zip(box.lo, op.block, strict=True)))
+        # An op with a block computes it whole where the data ends inside it, unless it wants it cut there.
+        whole = (
+            box
+            if op.block is None or op.pad == "cut"
+            else Box(box.lo, tuple(b + n for b, n in zip(box.lo, op.block, strict=True)))
+        )
         needed = op.needs(whole)
         if op.pad == "cut":
             needed = needed.intersect(self.source.levels[level].box)
@@ -111,11 +121,11 @@ class Stage(ChunkedVolume):
             out = out[whole.index(needed.lo)]
         if out.shape != expected:
             raise ParameterError(
-                f"op {op.identity()['op']!r} made an array of shape {out.shape} for box {whole}: expected {expected}"
+                f"op {op.describe()['op']!r} made an array of shape {out.shape} for box {whole}: expected {expected}"
             )
         if out.dtype != described.dtype:
             raise ParameterError(
-                f"op {op.identity()['op']!r} made {out.dtype} for box {whole}: it declares {described.dtype}"
+                f"op {op.describe()['op']!r} made {out.dtype} for box {whole}: it declares {described.dtype}"
             )
         return out if whole is box else out[box.index(whole.lo)]
 
@@ -132,6 +142,7 @@ class Pyramid(ChunkedVolume):
         self.source = source
         self.kind = source.kind
         self.warnings = source.warnings
+        self.seams = source.seams
         finest = source.levels[0]
         size = tuple(chunk or finest.spatial_chunk)
         self._factors: list[tuple[int, ...]] = [(1, 1, 1)]
@@ -157,6 +168,15 @@ class Pyramid(ChunkedVolume):
 
     def keeps(self, level: int) -> bool:
         return level > 0
+
+    def cost(self, level: int) -> int:
+        fine = math.prod(math.prod(factor) for factor in self._factors[1 : level + 1])
+        # Reading is cheap, but a chunk of a far level reads a great part of the volume.
+        return self.source.cost(0) * fine or fine // 64
+
+    @property
+    def own_levels(self) -> int:
+        return 1
 
     def stored(self, level: int) -> StoredArray | None:
         return self.source.stored(0) if level == 0 else None
@@ -223,6 +243,8 @@ class Pipeline(Volume):
         policy: CoarsePolicy = coarse or (
             "op" if len(volume.levels) > 1 and all(op.coarse == "op" for op in ops) else "downsample"
         )
+        if chunk is not None and not ops and any(level.spatial_chunk != tuple(chunk) for level in volume.levels):
+            ops = [Op()]  # the voxels as they are, on another grid
         self.coarse = policy
         self.source = volume
         self.ops = tuple(ops)
@@ -240,12 +262,20 @@ class Pipeline(Volume):
         last_stage = stages[-1]
         self.levels = last_stage.levels
         self.kind = last_stage.kind
+        self.seams = last_stage.seams
         self.warnings = last_stage.warnings
         self._last = last_stage
 
     @property
     def stage_digest(self) -> str:
         return self._last.stage_digest
+
+    @property
+    def own_levels(self) -> int:
+        return self._last.own_levels
+
+    def cost(self, level: int) -> int:
+        return self._last.cost(level)
 
     def stored(self, level: int) -> StoredArray | None:
         return self._last.stored(level)

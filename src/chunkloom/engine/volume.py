@@ -23,6 +23,7 @@ from chunkloom.memory import free_memory
 if TYPE_CHECKING:
     from chunkloom.engine.demand import Work
     from chunkloom.io.source import StoredArray
+    from chunkloom.kernels.seams import Seams
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Kind = Literal["image", "labels", "mask"]
@@ -115,11 +116,15 @@ class Volume(ABC):
         "image", "labels" (ids, never averaged) or "mask".
     warnings
         What a person should know about how it was read, a sentence each.
+    seams
+        Where an object has an id per chunk: which ids are one object, as found so far. None where ids stand as they
+        are. `chunkloom.engine.finalize` makes a volume with one id per object of it.
     """
 
     levels: tuple[Level, ...]
     kind: Kind = "image"
     warnings: tuple[str, ...] = ()
+    seams: Seams | None = None
 
     @property
     @abstractmethod
@@ -132,6 +137,15 @@ class Volume(ABC):
 
         The array may be read-only, and may be shared with a cache. `work.check()` is called between steps.
         """
+
+    @property
+    def own_levels(self) -> int:
+        """How many levels there are without computing coarse ones from all of the fine voxels."""
+        return len(self.levels)
+
+    def cost(self, level: int) -> int:
+        """How many dear computations (model tiles) a chunk of `level` takes: what is cheap (0) is served first."""
+        return 0
 
     def stored(self, level: int) -> StoredArray | None:
         """The stored array that `level` is, voxel for voxel, where it is one: its bytes may be passed on untouched."""

@@ -98,5 +98,29 @@ class Box:
         """Every voxel index in C order (of a box of chunk indices: every chunk)."""
         return itertools.product(*(range(b, h) for b, h in zip(self.lo, self.hi, strict=True)))
 
+    def pieces(self, chunk: Sequence[int], most: int) -> Iterator[Box]:
+        """Parts that make up this box, cut along chunk borders, of at most `most` chunks each, in C order."""
+        chunks = self.chunk_range(chunk)
+        if chunks.size <= most:
+            if chunks.size:
+                yield self
+            return
+        # The axis along which parts hold several chunks; whole along later axes, one chunk thick along earlier ones.
+        whole, axis = 1, self.ndim - 1
+        while axis > 0 and whole * chunks.shape[axis] <= most:
+            whole *= chunks.shape[axis]
+            axis -= 1
+        step = max(1, most // whole) if self.ndim else 1
+        starts = [range(b, h) for b, h in zip(chunks.lo[:axis], chunks.hi[:axis], strict=True)]
+        along = range(chunks.lo[axis], chunks.hi[axis], step) if self.ndim else range(1)
+        for index in itertools.product(*starts, along):
+            lo = (*index, *chunks.lo[axis + 1 :])
+            hi = (*(i + 1 for i in index[:-1]), index[-1] + step, *chunks.hi[axis + 1 :])
+            part = Box(
+                tuple(b * c for b, c in zip(lo, chunk, strict=True)),
+                tuple(h * c for h, c in zip(hi, chunk, strict=True)),
+            )
+            yield part.intersect(self)
+
     def __str__(self) -> str:
         return ",".join(f"{b}:{h}" for b, h in zip(self.lo, self.hi, strict=True))

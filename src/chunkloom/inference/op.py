@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
+from chunkloom.chain.normalizers import raw_channel
 from chunkloom.chain.spec import PipelineSpec
 from chunkloom.engine.op import CoarsePolicy, Op
+from chunkloom.engine.ops.channels import Channels
 from chunkloom.engine.ops.steps import resolve_chain, steps_as_ops
 from chunkloom.engine.pipeline import Pipeline
-from chunkloom.engine.sources.level import LevelView, level_for
-from chunkloom.engine.volume import Array, Level, Volume
+from chunkloom.engine.sources.level import LevelView, level_for, level_named
+from chunkloom.engine.volume import Array, Kind, Level, Volume
 from chunkloom.errors import ModelError
 from chunkloom.geometry import Box, Grid, same_voxel_size
 from chunkloom.inference.runner import ModelRunner
@@ -36,8 +38,10 @@ class Inference(Op):
     runner: ModelRunner
 
     cache: ClassVar[bool] = True
+    dear: ClassVar[bool] = True
     pad: ClassVar[Literal["edge", "constant", "cut"]] = "constant"
     coarse: ClassVar[CoarsePolicy] = "downsample"
+    output_kind: ClassVar[Kind | None] = "image"
 
     @property
     def block(self) -> tuple[int, int, int]:
@@ -73,6 +77,9 @@ class Inference(Op):
         return out.astype(np.float32, copy=False)
 
     def identity(self) -> dict[str, Any]:
+        return self.describe()
+
+    def describe(self) -> dict[str, Any]:
         model = self.runner.model
         return {
             "op": "model",
@@ -87,14 +94,14 @@ def predict(
     runner: ModelRunner,
     chain: PipelineSpec,
     *,
+    scale: str | None = None,
     ops: Sequence[Op] = (),
     chunk: Sequence[int] | None = None,
     cache: ChunkCache | None = None,
 ) -> Pipeline:
     """The prediction of a model over a volume, as a volume.
 
-    The level read is the coarsest no coarser than the model's input voxel size; where its size is another than the
-    model's, a warning says so.
+    Where the voxels of the level read are of another size than the model's, a warning says so.
 
     Parameters
     ----------
@@ -104,15 +111,20 @@ def predict(
         The model on its device.
     chain
         Normalizers before and postprocessors after the forward.
+    scale
+        The level to read, as "s1" or "1". Default: the coarsest no coarser than the model's input voxel size.
     ops
         Applied to the result.
     chunk
         Chunk shape of the result, z, y, x. Default: the model's output shape.
     """
     geometry = runner.model.geometry
-    chosen = level_for(volume, geometry.input_voxel_size, "floor")
-    source = LevelView(volume, chosen)
-    normalizers, postprocessors = resolve_chain(chain, volume).build()
+    chosen = level_for(volume, geometry.input_voxel_size, "floor") if scale is None else level_named(volume, scale)
+    source: Volume = LevelView(volume, chosen)
+    channel = raw_channel(chain.build()[0])
+    if channel is not None and source.levels[0].channels:
+        source = Pipeline(source, [Channels(channel)], coarse="op")
+    normalizers, postprocessors = resolve_chain(chain, source).build()
     steps = [*steps_as_ops(normalizers), Inference(runner), *steps_as_ops(postprocessors), *ops]
     made = Pipeline(source, steps, chunk=chunk, cache=cache)
     made.warnings = (*volume.warnings, *_size_warning(source.levels[0].grid, geometry.input_voxel_size, runner))

@@ -8,6 +8,7 @@ from chunkloom.io.metadata import ArrayMeta, list_levels, read_array_meta
 from chunkloom.io.multiscale import choose_level, closest_raw_scale, relabel
 from chunkloom.io.ome import multiscales_attrs, ome_corner, ome_translation, singlescale_attrs
 from chunkloom.io.paths import Location, parse_path
+from chunkloom.io.populated import list_populated_chunks
 from chunkloom.io.source import OpenedPyramid, StoredArray, open_levels, read_padded
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "choose_level",
     "closest_raw_scale",
     "list_levels",
+    "list_populated_chunks",
     "multiscales_attrs",
     "ome_corner",
     "ome_translation",

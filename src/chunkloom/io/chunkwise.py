@@ -15,7 +15,7 @@ from chunkloom.errors import AccessError, FormatError
 from chunkloom.geometry import Box
 from chunkloom.io import n5, zarr2, zarr3
 from chunkloom.io.codecs import N5Decoder, Zarr2Decoder, Zarr3Decoder
-from chunkloom.io.layout import ArrayLayout
+from chunkloom.io.layout import METADATA_KEYS, ArrayLayout
 from chunkloom.io.store import Store
 
 
@@ -71,6 +71,7 @@ class ChunkwiseReader:
         except AccessError:
             if self._store.location.is_local:
                 raise
+            self._store.confirm(METADATA_KEYS[self._layout.format])
             raw = None  # see TensorstoreReader.read_into
         if raw is None:
             view[...] = self._layout.fill

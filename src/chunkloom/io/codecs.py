@@ -27,6 +27,8 @@ _TAKEN = (
     *("blosc", "zlib", "gzip", "bz2", "zstd", "lz4", "lzma", "shuffle", "crc32", "crc32c", "adler32", "fletcher32"),
     *("jenkins_lookup3", "delta", "fixedscaleoffset", "packbits", "quantize", "astype", "bitround", "pcodec", "zfpy"),
 )
+# Codecs whose parameters are a writer's choices alone, some of them unknown to older versions of numcodecs.
+_SELF_DESCRIBING = ("blosc", "zlib", "gzip", "bz2", "zstd", "lz4")
 # Encoded forms (filters that widen, headers, worst-case growth) may be somewhat larger than the decoded chunk.
 _SLACK = 65536
 
@@ -50,9 +52,7 @@ def make_codec(configuration: Mapping[str, Any], where: str) -> Any:
     import numcodecs.registry
 
     registry: Any = numcodecs.registry
-    known = dict(configuration)
-    if name == "zstd":
-        known = {"id": "zstd"}  # only a writer's choices (level, checksum), some unknown to older numcodecs
+    known = {"id": name} if name in _SELF_DESCRIBING else dict(configuration)
     try:
         return registry.get_codec(known)
     except Exception as error:  # whatever a codec's constructor makes of a file's parameters
@@ -84,7 +84,7 @@ def _bounded(decompressor: Any, data: bytes, most: int) -> bytes:
     return out
 
 
-def _gunzip(data: bytes, most: int) -> bytes:
+def gunzip(data: bytes, most: int) -> bytes:
     """All members of a gzip file: some writers append."""
     parts, total = [], 0
     while data:
@@ -97,7 +97,7 @@ def _gunzip(data: bytes, most: int) -> bytes:
 
 _BOUNDED: dict[str, Callable[[bytes, int], bytes]] = {
     "zlib": lambda data, most: _bounded(zlib.decompressobj(), data, most),
-    "gzip": _gunzip,
+    "gzip": gunzip,
     "bz2": lambda data, most: _bounded(bz2.BZ2Decompressor(), data, most),
     "xz": lambda data, most: _bounded(lzma.LZMADecompressor(), data, most),
 }

@@ -54,7 +54,7 @@ def find_pyramid(location: Location, separator: str | None = None) -> Pyramid:
     """
     from chunkloom.io import hierarchy
 
-    if location.is_local and not os.path.exists(location.base):
+    if location.is_local and not os.path.exists(location.base) and not hierarchy.names_a_scale(location):
         raise VolumeNotFoundError(_no_such_path(location))
     kind = location.format or _kind_of_file(location)
     if kind == "hdf5":

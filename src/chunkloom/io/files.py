@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import BinaryIO, Protocol, cast
 
-from chunkloom.errors import AccessError, ChunkReadError, VolumeNotFoundError
+from chunkloom.errors import AccessError, ChunkloomError, ChunkReadError, FormatError, VolumeNotFoundError
 from chunkloom.io import remote
 from chunkloom.io.paths import Location
 
 # Remote files are fetched in blocks of this size; the most recent ones are kept.
 _BLOCK = 2**18
 _KEPT = 128
+
+
+@contextlib.contextmanager
+def reading(where: str, kind: str) -> Iterator[None]:
+    """Turns whatever a library raises over a broken file into a `FormatError` that names the file."""
+    try:
+        yield
+    except (ChunkloomError, MemoryError):
+        raise
+    except Exception as error:  # the libraries raise what their parsing meets
+        said = str(error).splitlines()[0][:300] if str(error) else type(error).__name__
+        raise FormatError(f"{where} is not a readable {kind} file: {said}") from error
 
 
 class ByteSource(Protocol):

@@ -14,7 +14,7 @@ from chunkloom.errors import ChunkReadError, FormatError, MissingExtraError, Vol
 from chunkloom.geometry import Box
 from chunkloom.io import parse, placement
 from chunkloom.io.discover import Level, Pyramid, make_level, make_pyramid
-from chunkloom.io.files import ByteSource, SourceFile, open_source
+from chunkloom.io.files import ByteSource, SourceFile, open_source, reading
 from chunkloom.io.layout import ArrayLayout
 from chunkloom.io.paths import Location
 from chunkloom.io.store import Store
@@ -34,6 +34,11 @@ def find(location: Location) -> Pyramid:
     FormatError
         When it is not HDF5, or the dataset is not a volume of numbers.
     """
+    with reading(location.base, "HDF5"):
+        return _find(location)
+
+
+def _find(location: Location) -> Pyramid:
     source = open_source(location)
     file = open_file(location, source)
     if location.inner:

@@ -1,52 +1,25 @@
-"""Groups and arrays in folders of keys: zarr v2, zarr v3, N5 and precomputed, and the pyramids people make of them."""
+"""Pyramids in folders of keys: the ways in which zarr, N5 and precomputed groups, and their writers, make levels."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from chunkloom.errors import AccessError, FormatError, VolumeNotFoundError
-from chunkloom.io import n5, placement, precomputed, zarr2, zarr3
-from chunkloom.io.discover import Level, Pyramid, make_level, make_pyramid, refused
+from chunkloom.io import n5, placement, precomputed
+from chunkloom.io.discover import Level, Pyramid, make_level, make_pyramid
 from chunkloom.io.layout import ArrayLayout
-from chunkloom.io.paths import FormatHint
+from chunkloom.io.nodes import KEYS, Node, multiscale_of, own_placement, parse_layout, read_node
+from chunkloom.io.paths import FormatHint, Location
 from chunkloom.io.placement import Dataset, Found, Multiscale
-from chunkloom.io.store import Document, Store
+from chunkloom.io.store import Store
 
-_KEYS: dict[str, tuple[str, ...]] = {
-    "zarr3": ("zarr.json",),
-    "zarr2": (".zarray", ".zattrs", ".zgroup"),
-    "n5": ("attributes.json",),
-    "precomputed": ("info",),
-}
 # How far above an array the group that describes it is looked for, when no folder's name ends in .zarr or .n5.
 _MAX_PARENTS = 8
 _LEVEL = re.compile(r"^s\d+$")
-
-
-@dataclass(frozen=True)
-class Node:
-    """A group or an array as its documents describe it."""
-
-    store: Store
-    format: Literal["zarr2", "zarr3", "n5", "precomputed"]
-    kind: Literal["array", "group"]
-    attributes: Mapping[str, Any]
-    document: Any
-    states: tuple[str, ...]
-    key: str = ""
-
-    @property
-    def where(self) -> str:
-        """The document that describes it."""
-        return self.store.where(self.key)
-
-    @property
-    def attributes_where(self) -> str:
-        return self.store.where(".zattrs") if self.format == "zarr2" else self.where
 
 
 def find(store: Store, hint: FormatHint | None, separator: str | None = None) -> Pyramid | None:
@@ -68,100 +41,15 @@ def find(store: Store, hint: FormatHint | None, separator: str | None = None) ->
     return _of_group(node, separator, depth=0)
 
 
+def names_a_scale(location: Location) -> bool:
+    """Whether a local path that does not exist is `…/s2` of a precomputed volume."""
+    return bool(_LEVEL.match(location.name)) and os.path.isfile(os.path.join(location.parent().base, "info"))
+
+
 def _formats(hint: FormatHint | None) -> tuple[str, ...]:
     if hint is None:
-        return tuple(_KEYS)
+        return tuple(KEYS)
     return ("zarr3", "zarr2") if hint == "zarr" else (hint,)
-
-
-def read_node(store: Store, formats: Sequence[str]) -> Node | None:
-    """The node at `store`; None where there is none.
-
-    A refusal counts only when nothing else is there: object stores that forbid listing refuse what does not exist.
-    """
-    keys = [key for name in formats for key in _KEYS.get(name, ())]
-    found = store.read_json_many(keys)
-    if store.location.is_local:
-        for answer in found.values():
-            if isinstance(answer, AccessError):
-                raise answer
-    for key, answer in found.items():
-        if isinstance(answer, Exception) and not isinstance(answer, AccessError) and key != "info":
-            raise answer
-    documents = {key: answer for key, answer in found.items() if isinstance(answer, Document)}
-    node = _node(store, documents, found)
-    if node is None:
-        refusal = refused(found)
-        if refusal is not None:
-            raise refusal
-        broken = found.get("info")
-        if isinstance(broken, FormatError):
-            raise broken
-    return node
-
-
-def _node(store: Store, documents: dict[str, Document], found: Mapping[str, Any]) -> Node | None:
-    v3 = documents.get("zarr.json")
-    if v3 is not None and isinstance(v3.value, dict) and v3.value.get("zarr_format") == 3:
-        kind = v3.value.get("node_type")
-        if kind not in ("array", "group"):
-            raise FormatError(f"{store.where('zarr.json')}: node_type is {kind!r}: expected 'array' or 'group'")
-        attributes = v3.value.get("attributes")
-        attributes = attributes if isinstance(attributes, dict) else {}
-        return Node(store, "zarr3", kind, attributes, v3.value, (v3.state,), "zarr.json")
-    if v3 is not None:
-        raise FormatError(f"{store.where('zarr.json')}: expected an object with zarr_format 3")
-    array, attrs, group = (documents.get(key) for key in (".zarray", ".zattrs", ".zgroup"))
-    if array is not None or attrs is not None or group is not None:
-        if array is None and isinstance(found.get(".zarray"), AccessError) and group is None:
-            raise found[".zarray"]
-        attributes = attrs.value if attrs is not None and isinstance(attrs.value, dict) else {}
-        states = tuple(document.state for document in (array, attrs, group) if document is not None)
-        if array is not None:
-            return Node(store, "zarr2", "array", attributes, array.value, states, ".zarray")
-        return Node(store, "zarr2", "group", attributes, None, states, ".zgroup")
-    n5_document = documents.get("attributes.json")
-    if n5_document is not None:
-        if not isinstance(n5_document.value, dict):
-            raise FormatError(f"{store.where('attributes.json')}: expected a JSON object")
-        n5_kind: Literal["array", "group"] = "array" if "dimensions" in n5_document.value else "group"
-        return Node(store, "n5", n5_kind, n5_document.value, n5_document.value, (n5_document.state,), "attributes.json")
-    info = documents.get("info")
-    if info is not None and isinstance(info.value, dict) and "scales" in info.value:
-        return Node(store, "precomputed", "group", {}, info.value, (info.state,), "info")
-    return None
-
-
-def parse_layout(node: Node, separator: str | None) -> ArrayLayout:
-    if node.format == "zarr2":
-        layout = zarr2.parse_array(node.document, node.where, separator)
-        if separator is None and layout.ndim > 1 and "dimension_separator" not in node.document:
-            _check_chunk_keys(node, layout.ndim)
-        return layout
-    if node.format == "zarr3":
-        return zarr3.parse_array(node.document, node.where, separator)
-    return n5.parse_array(node.document, node.where)
-
-
-def _check_chunk_keys(node: Node, ndim: int) -> None:
-    """Refuse an array whose every chunk would read as missing: keys like `0/0/0` where the metadata mean `0.0.0`."""
-    first = node.store.first_number_entry()
-    if first is None:
-        nested = not node.store.exists(".".join("0" * ndim)) and node.store.exists("/".join("0" * ndim))
-    else:
-        nested = first == "folder"
-    if nested:
-        raise FormatError(
-            f"{node.where} has no dimension_separator, which means '.', but chunks are stored as 0/0/0: add "
-            '"dimension_separator": "/" to it, or open it with dimension_separator=\'/\' (--dimension-separator /)'
-        )
-
-
-def own_placement(node: Node, ndim: int) -> Found:
-    """What an array's own attributes say."""
-    if node.format == "n5":
-        return n5.own_placement(node.attributes, ndim, node.attributes_where)
-    return placement.legacy_placement(node.attributes, ndim, node.attributes_where, x_first=False)
 
 
 def _level(node: Node, group: Found | None, states: Sequence[str], separator: str | None, layout: ArrayLayout) -> Level:
@@ -232,17 +120,6 @@ def _listed_above(node: Node) -> tuple[Multiscale, Dataset, tuple[str, ...]] | N
         if not inside and here.container_suffix:
             return None
         relative = f"{store.location.name}/{relative}"
-    return None
-
-
-def multiscale_of(node: Node) -> Multiscale | None:
-    """The OME multiscale in a group's attributes (0.5 nests it under `ome`)."""
-    where = node.attributes_where
-    ome = node.attributes.get("ome")
-    if isinstance(ome, dict) and "multiscales" in ome:
-        return placement.parse_multiscales(ome["multiscales"], f"{where}: ome")
-    if "multiscales" in node.attributes:
-        return placement.parse_multiscales(node.attributes["multiscales"], where)
     return None
 
 

@@ -108,7 +108,7 @@ def sha256(reader: Reader, meta: ArrayMeta) -> str:
         now = time.monotonic()
         if now - reported > _SECONDS_BETWEEN_REPORTS:
             reported = now
-            _log.warning("summing %s: %d %% after %d s", meta.path, 100 * done // max(1, size), now - started)
+            _log.info("summing %s: %d %% after %d s", meta.path, 100 * done // max(1, size), now - started)
     return total.hexdigest()
 
 

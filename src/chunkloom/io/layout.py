@@ -14,6 +14,10 @@ import numpy as np
 Format = Literal["zarr2", "zarr3", "n5", "precomputed", "hdf5", "tiff"]
 
 
+# The document without which an array of a format cannot be read.
+METADATA_KEYS = {"zarr2": ".zarray", "zarr3": "zarr.json", "n5": "attributes.json", "precomputed": "info"}
+
+
 @dataclass(frozen=True)
 class StoredLayout:
     """How one stored chunk file is encoded: enough to decide whether its bytes can be sent on as they are.

@@ -18,8 +18,8 @@ from chunkloom.io.paths import Location
 _NOISE = re.compile(r"\s*\[(tensorstore_spec|source locations|http_response_body|curl_code)=.*", re.DOTALL)
 _HTTP_CODE = re.compile(r"\[?HTTP (?:response )?code:? (\d{3})\]?", re.IGNORECASE)
 
-# Which credentials a bucket took: "anonymous" or "default". Remembered per (scheme, bucket).
-_accepted: dict[tuple[str, str], str] = {}
+# Which way of asking a bucket took, where it was not the first. By the root of its URL.
+_accepted: dict[str, str] = {}
 _accepted_lock = threading.Lock()
 
 
@@ -28,7 +28,7 @@ def context() -> Any:
     """The one tensorstore context of the process: retries of about 5 s, no cache of its own (the engine has one)."""
     import tensorstore as ts
 
-    retries = {"max_retries": 7, "initial_delay": "100ms", "max_delay": "2s"}
+    retries = {"max_retries": 6, "initial_delay": "100ms", "max_delay": "2s"}
     return ts.Context(
         {
             "cache_pool": {"total_bytes_limit": 0},
@@ -40,16 +40,10 @@ def context() -> Any:
 
 
 def kvstore_spec(location: Location) -> dict[str, Any]:
-    """The tensorstore spec of the folder at `location`."""
+    """The tensorstore spec of the folder at `location`, with the credentials that worked there before."""
     if location.is_local:
         return {"driver": "file", "path": location.base.rstrip("/") + "/"}
-    path = f"{location.key}/" if location.key else ""
-    if location.scheme in ("http", "https"):
-        return {"driver": "http", "base_url": f"{location.root}{location.query}", "path": f"/{path}"}
-    bucket = location.root.split("://", 1)[1]
-    if location.scheme == "s3":
-        return _s3_spec(bucket, path)
-    return _gs_spec(bucket, path)
+    return _spec(location, _accepted.get(location.root) or _ways(location)[0])
 
 
 def open_for_writing(location: Location) -> Any:
@@ -70,50 +64,53 @@ def open_for_writing(location: Location) -> Any:
 
 
 def read(location: Location, key: str, limit: int | None) -> tuple[bytes, str] | None:
-    """Bytes and generation of one key; None for 404.
-
-    An s3 bucket that refuses an anonymous request is asked again with the credentials there are.
-    """
-    try:
-        return _read_once(location, key, limit)
-    except AccessError:
-        if not _switch_credentials(location):
-            raise
-    return _read_once(location, key, limit)
-
-
-def read_range(location: Location, key: str, begin: int, end: int) -> bytes | None:
-    """Bytes `begin <= i < end` of one key; None for 404. Credentials as in `read`."""
-    try:
-        found = _open_and_read(location, key, slice(begin, end))
-    except AccessError:
-        if not _switch_credentials(location):
-            raise
-        found = _open_and_read(location, key, slice(begin, end))
-    return found.value if found.state == "value" else None
-
-
-def _open_and_read(location: Location, key: str, byte_range: slice | None) -> Any:
-    """One key below `location`; "" is the file that `location` itself is."""
-    import tensorstore as ts
-
-    if not key:
-        location, key = location.parent(), location.name
-    try:
-        store = ts.KvStore.open(kvstore_spec(location), context=context()).result()
-        return store.read(key, byte_range=byte_range).result()
-    except Exception as error:
-        raise translate(error, f"{location.base}/{key}") from error
-
-
-def _read_once(location: Location, key: str, limit: int | None) -> tuple[bytes, str] | None:
-    found = _open_and_read(location, key, None)
+    """Bytes and generation of one key; None for 404."""
+    found = _ask(location, key, None)
     where = f"{location.base}/{key}"
     if found.state != "value":
         return None
     if limit is not None and len(found.value) > limit:
         raise FormatError(f"{where} holds {len(found.value)} bytes: expected a metadata document")
     return found.value, found.stamp.generation.hex()
+
+
+def read_range(location: Location, key: str, begin: int, end: int) -> bytes | None:
+    """Bytes `begin <= i < end` of one key; None for 404. "" is the file that `location` itself is."""
+    found = _ask(location, key, slice(begin, end))
+    return found.value if found.state == "value" else None
+
+
+def _ask(location: Location, key: str, byte_range: slice | None) -> Any:
+    """One key below `location`, asked for in each way there is until one is not refused; that way is remembered."""
+    if not key:
+        location, key = location.parent(), location.name
+    known = _accepted.get(location.root)
+    ways = _ways(location)
+    first = known if known in ways else ways[0]
+    try:
+        return _ask_once(location, key, byte_range, first)
+    except AccessError:
+        for way in ways:
+            if way == first:
+                continue
+            try:
+                found = _ask_once(location, key, byte_range, way)
+            except (AccessError, ChunkReadError):
+                continue  # credentials of another place say nothing about this one
+            with _accepted_lock:
+                _accepted[location.root] = way
+            return found
+        raise
+
+
+def _ask_once(location: Location, key: str, byte_range: slice | None, way: str) -> Any:
+    import tensorstore as ts
+
+    try:
+        store = ts.KvStore.open(_spec(location, way), context=context()).result()
+        return store.read(key, byte_range=byte_range).result()
+    except Exception as error:
+        raise translate(error, f"{location.base}/{key}") from error
 
 
 def translate(error: Exception, where: str) -> AccessError | ChunkReadError:
@@ -126,6 +123,8 @@ def translate(error: Exception, where: str) -> AccessError | ChunkReadError:
             f"{where} cannot be read: access refused ({status or 403}). Check the path and, for a private place, "
             "the credentials"
         )
+    if status in ("301", "302", "303", "307", "308"):
+        return ChunkReadError(f"{where} cannot be read: it has moved ({status}). Use the address that it leads to")
     return ChunkReadError(f"{where} cannot be read: {text}")
 
 
@@ -143,21 +142,34 @@ def has_aws_credentials() -> bool:
     return os.path.exists(file)
 
 
-def _switch_credentials(location: Location) -> bool:
-    """Use the user's credentials for this bucket from now on. False where there are none, or they are in use."""
-    if location.scheme != "s3" or not has_aws_credentials():
-        return False
-    bucket = ("s3", location.root.split("://", 1)[1])
-    with _accepted_lock:
-        if _accepted.get(bucket) == "default":
-            return False
-        _accepted[bucket] = "default"
-    return True
+def _ways(location: Location) -> list[str]:
+    """The ways to ask a place, in order: s3 anonymously first, gs with the user's credentials first."""
+    if location.scheme == "s3":
+        return ["anonymous", "credentials"] if has_aws_credentials() else ["anonymous"]
+    if location.scheme == "gs" and has_google_credentials() and not _gs_endpoint():
+        return ["credentials", "https"]
+    return ["https"]
 
 
-def _s3_spec(bucket: str, path: str) -> dict[str, Any]:
+def _spec(location: Location, way: str) -> dict[str, Any]:
+    path = f"{location.key}/" if location.key else ""
+    if location.scheme in ("http", "https"):
+        return {"driver": "http", "base_url": f"{location.root}{location.query}", "path": f"/{path}"}
+    bucket = location.root.split("://", 1)[1]
+    if location.scheme == "s3":
+        return _s3_spec(bucket, path, way)
+    if way == "credentials":
+        return {"driver": "gcs", "bucket": bucket, "path": path}
+    return {
+        "driver": "http",
+        "base_url": _gs_endpoint() or "https://storage.googleapis.com",
+        "path": f"/{bucket}/{path}",
+    }
+
+
+def _s3_spec(bucket: str, path: str, way: str) -> dict[str, Any]:
     spec: dict[str, Any] = {"driver": "s3", "bucket": bucket, "path": path}
-    if _accepted.get(("s3", bucket)) != "default":
+    if way == "anonymous":
         spec["aws_credentials"] = {"type": "anonymous"}
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
@@ -169,15 +181,12 @@ def _s3_spec(bucket: str, path: str) -> dict[str, Any]:
     return spec
 
 
-def _gs_spec(bucket: str, path: str) -> dict[str, Any]:
-    """gs with the user's credentials where there are any, else plain https, which public buckets allow."""
-    endpoint = os.environ.get("STORAGE_EMULATOR_HOST") or os.environ.get("TENSORSTORE_GCS_HTTP_URL")
-    if has_google_credentials() and not endpoint:
-        return {"driver": "gcs", "bucket": bucket, "path": path}
-    host = (endpoint or "https://storage.googleapis.com").rstrip("/")
-    if "://" not in host:
-        host = f"http://{host}"
-    return {"driver": "http", "base_url": host, "path": f"/{bucket}/{path}"}
+def _gs_endpoint() -> str | None:
+    """Where gs is, when the environment says that it is not at Google."""
+    named = os.environ.get("STORAGE_EMULATOR_HOST") or os.environ.get("TENSORSTORE_GCS_HTTP_URL")
+    if not named:
+        return None
+    return (named if "://" in named else f"http://{named}").rstrip("/")
 
 
 def has_google_credentials() -> bool:
@@ -230,18 +239,13 @@ def _quoted(path: str) -> str:
 def _state(location: Location) -> str | None:
     """The generation of a file; None where there is none."""
     # Two bytes: a server used in tests takes a range of the first byte alone for no range.
-    try:
-        found = _open_and_read(location, "", slice(0, 2))
-    except AccessError:
-        if not _switch_credentials(location):
-            raise
-        found = _open_and_read(location, "", slice(0, 2))
+    found = _ask(location, "", slice(0, 2))
     return found.stamp.generation.hex() if found.state == "value" else None
 
 
 def _has_byte(location: Location, offset: int) -> bool:
     try:
-        found = _open_and_read(location, "", slice(offset, offset + 1))
+        found = _ask(location, "", slice(offset, offset + 1))
     except ChunkReadError as error:
         if is_range_error(error):
             return False
@@ -268,6 +272,6 @@ def exists(location: Location, key: str) -> bool:
 
 
 def forget_credentials() -> None:
-    """Ask each bucket anonymously again."""
+    """Ask each bucket in the first way again."""
     with _accepted_lock:
         _accepted.clear()

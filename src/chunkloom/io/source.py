@@ -266,8 +266,11 @@ def _repeat_edges(out: NDArray[Any], axis: int, part: slice) -> None:
 def open_reader(store: Store, layout: ArrayLayout) -> Reader:
     """The reader that decodes this layout."""
     if layout.reader == "tensorstore":
+        from chunkloom.io.gzipped import GzippedReader, chunks_are_gzipped
         from chunkloom.io.tensors import TensorstoreReader
 
+        if chunks_are_gzipped(store, layout):
+            return GzippedReader(store, layout)
         return TensorstoreReader(store, layout)
     if layout.reader == "hdf5":
         from chunkloom.io.hdf5 import Hdf5Reader

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from chunkloom.errors import AccessError, ChunkReadError, FormatError
 from chunkloom.io import remote
@@ -22,6 +24,7 @@ from chunkloom.io.paths import Location
 
 # A metadata document larger than this is not one: Neuroglancer and OME metadata of huge pyramids stay under 1 MB.
 MAX_DOCUMENT_BYTES = 64 * 2**20
+_CONFIRMED_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,7 @@ class Store:
 
     def __init__(self, location: Location) -> None:
         self.location = location
+        self._confirmed = -math.inf
 
     def __str__(self) -> str:
         return str(self.location)
@@ -119,18 +123,34 @@ class Store:
             return os.path.isfile(self._path(key))
         return remote.exists(self.location, key)
 
-    def first_number_entry(self) -> Literal["file", "folder", "none"] | None:
-        """What an entry whose name begins with a digit is; None where listing is not possible (remote places)."""
+    def confirm(self, key: str) -> None:
+        """Return when `key` can be read; asked at most every few seconds.
+
+        Before a refused chunk counts as one that was never written, this tells whether everything is refused now, as
+        when credentials have run out.
+
+        Raises
+        ------
+        AccessError, ChunkReadError
+            When it cannot.
+        """
+        now = time.monotonic()
+        if now - self._confirmed < _CONFIRMED_SECONDS:
+            return
+        if self.read(key) is None:
+            raise ChunkReadError(f"{self.where(key)} is gone: chunks beside it cannot be told from missing ones")
+        self._confirmed = now
+
+    def entries(self) -> Iterator[tuple[str, bool]]:
+        """Name of each entry directly below, and whether it is a folder; nothing where listing is not possible."""
         if not self.location.is_local:
-            return None
+            return
         try:
             with os.scandir(self.location.base) as entries:
                 for entry in entries:
-                    if entry.name[:1].isdigit():
-                        return "folder" if entry.name.isdigit() and entry.is_dir() else "file"
+                    yield entry.name, entry.is_dir()
         except OSError:
-            pass
-        return "none"
+            return
 
     def kvstore(self) -> dict[str, Any]:
         """The tensorstore key-value store of this place, with its trailing slash."""

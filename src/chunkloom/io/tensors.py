@@ -6,6 +6,9 @@ one costs no request.
 
 from __future__ import annotations
 
+import logging
+import time
+from collections import deque
 from typing import Any
 
 from numpy.typing import NDArray
@@ -14,9 +17,12 @@ from chunkloom.errors import AccessError, FormatError
 from chunkloom.geometry import Box
 from chunkloom.io import remote
 from chunkloom.io.chunkwise import ChunkwiseReader
-from chunkloom.io.layout import ArrayLayout
+from chunkloom.io.layout import METADATA_KEYS, ArrayLayout
 from chunkloom.io.store import Store
 
+_CHUNKS_AT_ONCE = 32
+_SECONDS_BETWEEN_REPORTS = 5.0
+_log = logging.getLogger(__name__)
 # Formats whose drivers count dimensions x first.
 _REVERSED = ("n5", "precomputed")
 
@@ -44,7 +50,8 @@ class TensorstoreReader:
             if self._store.location.is_local:
                 raise
             # An object store that forbids listing answers 403 for what does not exist. The metadata of this array
-            # could be read, so each refused chunk is one that was never written; the others are read.
+            # can be read, so each refused chunk is one that was never written; the others are read.
+            self._store.confirm(METADATA_KEYS[self._layout.format])
             self._read_chunk_by_chunk(box, out)
 
     def _read_chunk_by_chunk(self, box: Box, out: NDArray[Any]) -> None:
@@ -59,9 +66,26 @@ class TensorstoreReader:
     def _copy(self, box: Box, out: NDArray[Any]) -> None:
         import tensorstore as ts
 
+        # Left to itself tensorstore reads ahead of decoding without a bound, so that a large box holds nearly all of
+        # its encoded chunks at once. In pieces it keeps as busy and holds few.
+        under_way: deque[Any] = deque()
+        done, started, told = 0, time.monotonic(), 0.0
         try:
-            # Writing to a wrapped numpy array copies each decoded chunk to where it belongs, once.
-            ts.array(out).write(self._array[box.slices()]).result()
+            for part in box.pieces(self._layout.chunk_shape, _CHUNKS_AT_ONCE):
+                # Writing to a wrapped numpy array copies each decoded chunk to where it belongs, once.
+                view = ts.array(out[part.slices(box.lo)])
+                under_way.append(view.write(self._array[part.slices()]))
+                if len(under_way) <= 2:
+                    continue
+                under_way.popleft().result()
+                done += 1
+                waited = time.monotonic() - started
+                if waited - told > _SECONDS_BETWEEN_REPORTS:
+                    told = waited
+                    chunks = box.chunk_range(self._layout.chunk_shape).size
+                    _log.info("%s: %d of %d chunks read in %d s", self._store, done * _CHUNKS_AT_ONCE, chunks, waited)
+            while under_way:
+                under_way.popleft().result()
         except Exception as error:
             if _readable_by_block(error, self._layout):
                 raise _NotByTensorstoreError from error
@@ -86,10 +110,18 @@ def _open(store: Store, layout: ArrayLayout) -> Any:
         array = ts.open(spec, open=True, assume_metadata=True, context=remote.context()).result()
     except Exception as error:
         raise FormatError(f"{store}: {remote.plain(error)}") from error
+    array = oriented(array, layout)
+    if tuple(array.shape) != layout.shape:
+        raise FormatError(f"{store}: its metadata say shape {layout.shape}, its reader {tuple(array.shape)}")
+    return array
+
+
+def oriented(array: Any, layout: ArrayLayout) -> Any:
+    """An opened tensorstore array in the layout's axis order, counted from 0."""
+    import tensorstore as ts
+
     if layout.format in _REVERSED:
         array = array.T
         if array.ndim > layout.ndim:
             array = array[0]
-    if tuple(array.shape) != layout.shape:
-        raise FormatError(f"{store}: its metadata say shape {layout.shape}, its reader {tuple(array.shape)}")
     return array[ts.d[:].translate_to[0]]

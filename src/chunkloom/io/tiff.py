@@ -15,7 +15,7 @@ from typing import Any
 from chunkloom.errors import FormatError, MissingExtraError
 from chunkloom.io import parse, units
 from chunkloom.io.discover import Level, Pyramid, make_level, make_pyramid
-from chunkloom.io.files import ByteSource, SourceFile, open_source
+from chunkloom.io.files import ByteSource, SourceFile, open_source, reading
 from chunkloom.io.layout import ArrayLayout
 from chunkloom.io.paths import Location
 from chunkloom.io.placement import SPACE, Found, Triple
@@ -46,6 +46,11 @@ def find(location: Location) -> Pyramid:
     VolumeNotFoundError, FormatError, AccessError, ChunkReadError
         As `discover.find_pyramid`.
     """
+    with reading(location.base, "TIFF"):
+        return _find(location)
+
+
+def _find(location: Location) -> Pyramid:
     source = open_source(location)
     file = _open(location, source)
     series = file.series
@@ -76,7 +81,8 @@ def find_stack(location: Location) -> Pyramid | None:
             (0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", name) if part
         ]
     )
-    return make_pyramid([_stack_level(location, names)])
+    with reading(location.base, "TIFF"):
+        return make_pyramid([_stack_level(location, names)])
 
 
 def _stack_level(location: Location, names: list[str]) -> Level:
@@ -125,10 +131,8 @@ def _open(location: Location, source: ByteSource) -> Any:
         import tifffile
     except ImportError as error:
         raise MissingExtraError('reading TIFF needs tifffile: pip install "tifffile>=2024.1"') from error
-    try:
+    with reading(location.base, "TIFF"):
         return tifffile.TiffFile(SourceFile(source, location.base).binary(), name=os.path.basename(location.base))
-    except Exception as error:  # tifffile raises what its parsing meets
-        raise FormatError(f"{location.base} is not a readable TIFF file: {error}") from error
 
 
 def _layout(level: Any, source: ByteSource, where: str) -> ArrayLayout:

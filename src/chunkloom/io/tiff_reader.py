@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chunkloom.errors import ChunkReadError, MissingExtraError
+from chunkloom.errors import ChunkloomError, ChunkReadError, MissingExtraError
 from chunkloom.geometry import Box
 from chunkloom.io.chunkwise import workers
 from chunkloom.io.layout import ArrayLayout
@@ -54,6 +54,20 @@ class TiffReader:
             pass
 
     def _read_page(self, number: int, out: NDArray[Any], box: Box) -> None:
+        try:
+            self._read_whole_or_segments(number, out, box)
+        except ChunkloomError:
+            raise
+        except Exception as error:  # tifffile and its decoders raise what they meet
+            if "imagecodecs" in str(error):
+                raise MissingExtraError(
+                    f"{self._where} is compressed with {self._layout.codec}: reading it needs imagecodecs: "
+                    'pip install "chunkloom[tiff]"'
+                ) from error
+            said = str(error).splitlines()[0][:300] if str(error) else type(error).__name__
+            raise ChunkReadError(f"{self._where}, plane {number}: cannot be read: {said}") from error
+
+    def _read_whole_or_segments(self, number: int, out: NDArray[Any], box: Box) -> None:
         if self._details.offset is not None:
             self._read_contiguous(number, out, box)
             return
@@ -86,20 +100,14 @@ class TiffReader:
         self, page: Any, source: Any, index: int, target: NDArray[Any], normal: list[tuple[int, int]]
     ) -> None:
         keyframe = self._details.keyframe
-        try:
-            count = page.databytecounts[index]
-            raw = source.read_at(page.dataoffsets[index], count) if count else None
-            options: dict[str, Any] = {"_fullsize": keyframe.is_tiled}
-            if keyframe.compression in (6, 7, 34892, 33007):  # JPEG keeps tables outside its segments
-                options.update(jpegtables=page.jpegtables, jpegheader=keyframe.jpegheader)
-            segment, (s, d, h, w, _), shape = keyframe.decode(raw, index, **options)
-        except Exception as error:  # tifffile raises what its decoders meet
-            if "imagecodecs" in str(error):
-                raise MissingExtraError(
-                    f"{self._where} is compressed with {keyframe.compression.name}: reading it needs imagecodecs: "
-                    'pip install "chunkloom[tiff]"'
-                ) from error
-            raise ChunkReadError(f"{self._where}, segment {index}: cannot be decoded: {error}") from error
+        count = page.databytecounts[index]
+        if count > source.size:
+            raise ChunkReadError(f"{self._where}, segment {index}: declares {count} bytes, the file has {source.size}")
+        raw = source.read_at(page.dataoffsets[index], count) if count else None
+        options: dict[str, Any] = {"_fullsize": keyframe.is_tiled}
+        if keyframe.compression in (6, 7, 34892, 33007):  # JPEG keeps tables outside its segments
+            options.update(jpegtables=page.jpegtables, jpegheader=keyframe.jpegheader)
+        segment, (s, d, h, w, _), shape = keyframe.decode(raw, index, **options)
         begin = (s, d, h, w, 0)
         size = (1, *shape)
         if segment is not None:
@@ -121,7 +129,7 @@ class TiffReader:
         row = math.prod(shape[1:]) * item
         start = (self._details.offset or 0) + number * math.prod(shape) * item
         begin, end = start + box.lo[0] * row, start + box.hi[0] * row
-        raw = self._details.sources[0].read_at(begin, end - begin)
+        raw = self._details.sources[0].read_at(begin, min(end, self._details.sources[0].size) - begin)
         if len(raw) != end - begin:
             raise ChunkReadError(
                 f"{self._where} ends too early: expected {end} bytes, it has {self._details.sources[0].size}"

@@ -90,6 +90,19 @@ def add_to_ids(labels: Labels, offset: int) -> NDArray[np.uint64]:
     return result
 
 
+def contacts(labels: Labels) -> NDArray[np.uint8]:
+    """1 where an id of `(…, z, y, x)` has another id next to it over a face along z, y or x, else 0."""
+    touching = np.zeros(labels.shape, np.uint8)
+    for axis in (-3, -2, -1):
+        lower: Any = (..., slice(None, -1), *(slice(None),) * (-1 - axis))
+        upper: Any = (..., slice(1, None), *(slice(None),) * (-1 - axis))
+        a, b = labels[lower], labels[upper]
+        differ = (a != b) & (a != 0) & (b != 0)
+        touching[lower] |= differ
+        touching[upper] |= differ
+    return touching
+
+
 def mean_per_label(labels: Labels, values: NDArray[Any], count: int) -> NDArray[np.float64]:
     """Mean of `values` over each id 0 … `count`; NaN for ids without voxels."""
     flat = labels.reshape(-1)

@@ -1,42 +1,18 @@
-"""Objects that continue in the next chunk: faces, which pairs belong together, union-find, equivalences.
+"""Objects that belong together: which pairs overlap enough, union-find, equivalences.
 
-One implementation serves every place that joins objects over chunk borders. It knows planes and ids, not
-where chunks come from nor where equivalences go.
+One implementation serves every place that joins objects over chunk borders (`chunkloom.kernels.seams` knows those).
+It knows planes and ids, not where they come from nor where equivalences go.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Plane = NDArray[np.uint64]
-Index = tuple[int, ...]
-
-
-class Face(NamedTuple):
-    """One side of a chunk: `side` 0 is the lower end of `axis`, 1 the upper."""
-
-    chunk: Index
-    axis: int
-    side: int
-
-    def opposite(self) -> Face:
-        """The face of the neighbouring chunk that touches this one."""
-        step = 1 if self.side else -1
-        chunk = tuple(n + step if axis == self.axis else n for axis, n in enumerate(self.chunk))
-        return Face(chunk, self.axis, 1 - self.side)
-
-
-def faces_of(chunk: Index, labels: NDArray[Any]) -> dict[Face, Plane]:
-    """The six outermost planes of a chunk of labels `(z, y, x)`, one voxel thick, as copies in uint64."""
-    return {
-        Face(chunk, axis, side): labels.take(-side, axis=axis).astype(np.uint64)
-        for axis in range(labels.ndim)
-        for side in (0, 1)
-    }
 
 
 def erode_face(plane: Plane, iterations: int) -> Plane:

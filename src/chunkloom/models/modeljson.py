@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -45,15 +46,7 @@ def find_model_json(path: Path) -> Path | None:
 
 def read_model_json(path: Path) -> ModelCard:
     """Parse a `model.json`. Raises `ModelError` naming the file, the member, what was found and what is expected."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ModelError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise ModelError(f"{path}: is not JSON: {error}") from error
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        found = data.get("format") if isinstance(data, dict) else type(data).__name__
-        raise ModelError(f'{path}: member "format" is {found!r}: expected "{FORMAT}"')
+    data = _document(path)
     missing = [name for name in _REQUIRED if name not in data]
     if missing:
         raise ModelError(f"{path}: misses {', '.join(missing)}")
@@ -71,12 +64,13 @@ def read_model_json(path: Path) -> ModelCard:
             output_dtype=data.get("output_dtype", "float32"),
             input_channels=data.get("input_channels", 1),
         )
-        chain = PipelineSpec.from_json_data(data.get("chain") or {"input_norm": [], "postprocess": []})
     except ChunkloomError as error:
         raise ModelError(f"{path}: {error}") from error
-    weights = path.parent / str(data["weights"])
-    if not weights.is_file():
-        raise ModelError(f'{path}: member "weights" names {weights.name!r}, and there is no such file beside it')
+    chain = _chain(data, path)
+    # A bare name: a card must not reach beyond its own folder.
+    weights = path.parent / Path(str(data["weights"])).name
+    if str(data["weights"]) != weights.name or not weights.is_file():
+        raise ModelError(f'{path}: member "weights" is {data["weights"]!r}: expected the name of a file beside it')
     multiple = data.get("multiple_of")
     return ModelCard(
         name=str(data["name"]),
@@ -88,3 +82,36 @@ def read_model_json(path: Path) -> ModelCard:
         source=data.get("source"),
         quality=data.get("quality"),
     )
+
+
+def read_chain(path: Path) -> PipelineSpec:
+    """The chain of a `model.json` alone, for a model that needs nothing else of it."""
+    return _chain(_document(path), path)
+
+
+def _chain(data: dict[str, Any], path: Path) -> PipelineSpec:
+    try:
+        spec = PipelineSpec.from_json_data(data.get("chain") or {"input_norm": [], "postprocess": []})
+        spec.build()
+    except ChunkloomError as error:
+        raise ModelError(f'{path}: member "chain": {error}') from error
+    return spec
+
+
+def _document(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise ModelError(f"{path}: is not JSON: {error}") from error
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        found = data.get("format") if isinstance(data, dict) else type(data).__name__
+        raise ModelError(f'{path}: member "format" is {found!r}: expected "{FORMAT}"')
+    return data
+
+
+def bundled_models() -> dict[str, Path]:
+    """The models that come with chunkloom: name to folder."""
+    root = Path(str(resources.files("chunkloom.models"))) / "bundled"
+    return {p.name: p for p in sorted(root.iterdir()) if (p / "model.json").is_file()} if root.is_dir() else {}

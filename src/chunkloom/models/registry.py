@@ -6,12 +6,12 @@ import inspect
 import json
 import re
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from chunkloom.errors import ModelError, ParameterError, nearest
 from chunkloom.models.kinds import ModelConfig, OnnxModelConfig, ScriptModelConfig
+from chunkloom.models.modeljson import bundled_models
 
 
 def model_types() -> dict[str, type[ModelConfig]]:
@@ -50,12 +50,6 @@ def build_model(entry: dict[str, Any]) -> ModelConfig:
         return cls(**parameters)
     except TypeError as error:
         raise ParameterError(f"model type {entry['type']!r}: {error}") from error
-
-
-def bundled_models() -> dict[str, Path]:
-    """The models that come with chunkloom: name to folder."""
-    root = Path(str(resources.files("chunkloom.models"))) / "bundled"
-    return {p.name: p for p in sorted(root.iterdir()) if (p / "model.json").is_file()} if root.is_dir() else {}
 
 
 def parse_model(text: str) -> ModelConfig:

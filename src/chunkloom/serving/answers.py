@@ -47,7 +47,7 @@ def answer(
         *CORS,
     ]
     if etag is not None:
-        headers.append((b"etag", etag))
+        headers += [(b"etag", etag), (b"accept-ranges", b"bytes")]
     return Answer(
         {"type": "http.response.start", "status": status, "headers": headers},
         {"type": "http.response.body", "body": body},

@@ -11,6 +11,8 @@ import asyncio
 import contextlib
 import json
 import logging
+import threading
+from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -23,8 +25,13 @@ from chunkloom.engine.formats import DEFAULT_CODEC, ChunkKey, Format, codec_of, 
 from chunkloom.engine.volume import Volume, make_digest
 from chunkloom.errors import CancelledWorkError, ChunkloomError, FormatError, ParameterError
 from chunkloom.geometry import Box
-from chunkloom.serving import answers
+from chunkloom.serving import answers, listing
+from chunkloom.serving.access import ApiOptions
 from chunkloom.serving.answers import Answer, Receive, Scope, Send
+from chunkloom.serving.events import Change
+from chunkloom.serving.gate import Gate
+from chunkloom.serving.ranges import fitted
+from chunkloom.serving.times import Times
 
 if TYPE_CHECKING:
     from chunkloom.io.source import StoredArray
@@ -37,6 +44,7 @@ WORDS = ("zarr2", "zarr3", "n5", "precomputed")
 ENCODED_BYTES = 512 << 20
 
 READERS = 8
+READS = ("GET", "HEAD")
 
 JSON = b"application/json"
 OCTETS = b"application/octet-stream"
@@ -99,9 +107,19 @@ class ChunkApp:
     """The ASGI app. Made with `create_app`."""
 
     def __init__(
-        self, volumes: Mapping[str, Volume], *, codec: str | None, scheduler: Scheduler | None, encoded_bytes: int
+        self,
+        volumes: Mapping[str, Volume],
+        *,
+        codec: str | None,
+        scheduler: Scheduler | None,
+        encoded_bytes: int,
+        api: ApiOptions | None = None,
     ) -> None:
         self.volumes: dict[str, Served] = {}
+        self.gate = Gate(self, api or ApiOptions())
+        self.answered: Counter[int] = Counter()
+        self.times = Times()
+        self._changing = threading.Lock()
         self.codec = codec
         self.scheduler = scheduler or Scheduler()
         self.encoded = ByteCache(encoded_bytes)
@@ -117,8 +135,20 @@ class ChunkApp:
                 f"{name!r} cannot be a volume's name: expected one path segment, not @…, and none of "
                 f"{', '.join(sorted(RESERVED))}"
             )
-        self.volumes[name] = Served(name, volume, self.codec)
-        self.encoded.clear()
+        made = Served(name, volume, self.codec)
+        with self._changing:
+            replaced = name in self.volumes
+            self.volumes = {**self.volumes, name: made}
+            self.encoded.clear()
+        self.gate.events.publish(Change("replaced" if replaced else "created", name, made.digest))
+
+    def remove(self, name: str) -> None:
+        """Serve `name` no more. Raises `KeyError` where it is not served."""
+        with self._changing:
+            gone = self.volumes[name]
+            self.volumes = {n: served for n, served in self.volumes.items() if n != name}
+            self.encoded.clear()
+        self.gate.events.publish(Change("deleted", name, gone.digest))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -129,12 +159,15 @@ class ChunkApp:
         path = scope["path"]
         # The whole of the hot path: a kept chunk, asked for again.
         kept: Answer | None = self.encoded.get(path)
-        if kept is None or scope["method"] != "GET":
+        if kept is None or scope["method"] not in READS:
+            if self.gate.takes(scope):
+                await self.gate(scope, receive, send)
+                return
             kept = await self._answer(scope, receive)
-        elif answers.matches(kept.etag or b"", answers.header(scope, b"if-none-match")):
-            kept = answers.not_modified(kept.etag or b"", _cache_control(kept))
-        if kept is None:
-            return  # the client is gone
+            if kept is None:
+                return  # the client is gone
+        kept = fitted(scope, kept)
+        self.answered[kept.start["status"]] += 1
         await send(kept.start)
         await send({"type": "http.response.body", "body": b""} if scope["method"] == "HEAD" else kept.body)
 
@@ -153,7 +186,7 @@ class ChunkApp:
         method = scope["method"]
         if method == "OPTIONS":
             return answers.preflight(scope)
-        if method not in ("GET", "HEAD"):
+        if method not in READS:
             return answers.refusal(405, f"{method} is not answered here: GET, HEAD and OPTIONS are")
         root = scope.get("root_path", "")
         path = scope["path"]
@@ -163,6 +196,8 @@ class ChunkApp:
         if parts == ["healthz"]:
             return answers.answer(200, b"ok\n", b"text/plain; charset=utf-8", cache=b"no-store")
         if parts == [""]:
+            if listing.wants_html(scope):
+                return listing.page(scope["path"] or "/", [f"{name}/" for name in sorted(self.volumes)])
             return answers.answer(200, self._index(), JSON, cache=b"no-store")
         served = self.volumes.get(parts[0])
         if served is None:
@@ -172,7 +207,11 @@ class ChunkApp:
             if rest[0][1:] != served.digest:
                 return answers.refusal(404, f"volume {served.name!r} has another digest now: {served.digest}")
             rest, pinned = rest[1:], True
-        if not rest or rest[0] not in FORMATS:
+        if rest in ([], [""]):
+            if rest or listing.wants_html(scope):
+                return listing.page(scope["path"], [f"{word}/" for word in WORDS])
+            return listing.formats(served.name, served.digest, root, WORDS)
+        if rest[0] not in FORMATS:
             return answers.refusal(404, f"no such format of {served.name!r}: there are {', '.join(FORMATS)}")
         word, below = FORMATS[rest[0]], "/".join(rest[1:])
         try:
@@ -180,9 +219,12 @@ class ChunkApp:
         except FormatError as error:
             return answers.refusal(422, f"{served.name}: {error}")
         if document is not None:
-            if answers.matches(document.etag or b"", answers.header(scope, b"if-none-match")):
-                return answers.not_modified(document.etag or b"", _cache_control(document))
             return document
+        # Readers that try a group's address without its slash look for a file there: that is missing, as in a store.
+        if scope["path"].endswith("/") or listing.wants_html(scope):
+            found = listing.children(served.documents(word, pinned), len(served.volume.levels), below.removesuffix("/"))
+            if found is not None:
+                return listing.page(scope["path"], found)
         key = served.format(word).parse_key(below, served.volume)
         if key is None or not _exists(served.volume, key):
             return answers.refusal(404, f"no such file or chunk in {served.name}/{word}: {below!r}")
@@ -200,7 +242,13 @@ class ChunkApp:
                 {
                     "type": "http.response.start",
                     "status": 200,
-                    "headers": [(b"content-type", OCTETS), (b"etag", etag), (b"cache-control", cache), *answers.CORS],
+                    "headers": [
+                        (b"content-type", OCTETS),
+                        (b"etag", etag),
+                        (b"cache-control", cache),
+                        (b"accept-ranges", b"bytes"),
+                        *answers.CORS,
+                    ],
                 },
                 {"type": "http.response.body", "body": b""},
                 etag,
@@ -213,7 +261,7 @@ class ChunkApp:
                 return found
             if found is not None:
                 passed = answers.answer(200, found, OCTETS, etag=etag, cache=cache)
-                self.encoded.put(scope["path"], passed, passed.nbytes)
+                self._keep(scope["path"], passed, served)
                 return passed
 
         def run(work: Work) -> Answer:
@@ -223,13 +271,23 @@ class ChunkApp:
             work.check()
             body = served.format(word).encode(block, level)
             made = answers.answer(200, body, OCTETS, etag=etag, cache=cache)
-            self.encoded.put(scope["path"], made, made.nbytes)
+            self._keep(scope["path"], made, served)
             return made
 
         claim = self.scheduler.claim(
-            (served.digest, word, pinned, key), run, level=key.level, client=scope.get("client")
+            (served.digest, word, pinned, key),
+            self.times.timed(run),
+            level=key.level,
+            cost=served.volume.cost(key.level),
+            client=scope.get("client"),
         )
         return await self._wait(claim, receive, f"{served.name}/{key.level}/{'.'.join(map(str, key.index))}")
+
+    def _keep(self, path: str, made: Answer, served: Served) -> None:
+        with self._changing:
+            # A volume replaced or gone while its chunk was made must not answer the next request.
+            if self.volumes.get(served.name) is served:
+                self.encoded.put(path, made, made.nbytes)
 
     async def _stored(self, stored: StoredArray, key: ChunkKey, chunk: str) -> bytes | Answer | None:
         """The stored bytes of a chunk; a refusal where it is missing or fails; None where it must be computed."""
@@ -304,19 +362,15 @@ def _exists(volume: Volume, key: ChunkKey) -> bool:
     return key.ndim == len(level.shape) and all(i < n for i, n in zip(key.index, level.chunk_grid, strict=True))
 
 
-def _cache_control(kept: Answer) -> bytes:
-    headers: answers.Headers = kept.start["headers"]
-    return next(value for name, value in headers if name == b"cache-control")
-
-
 def create_app(
     volumes: Mapping[str, Volume],
     *,
     codec: str | None = None,
     scheduler: Scheduler | None = None,
     encoded_bytes: int = ENCODED_BYTES,
+    api: ApiOptions | None = None,
 ) -> ChunkApp:
-    """An ASGI app that serves `volumes` by name, as zarr v2 and v3.
+    """An ASGI app that serves `volumes` by name, as zarr v2, zarr v3, N5 and precomputed.
 
     Parameters
     ----------
@@ -329,10 +383,12 @@ def create_app(
         Runs the work; one thread per core when left out.
     encoded_bytes
         At most this much memory for answers kept to be sent again.
+    api
+        What the REST API below `/api` allows. Default: reading only.
 
     Raises
     ------
     ParameterError
         A name that cannot be served, or an unknown codec.
     """
-    return ChunkApp(volumes, codec=codec, scheduler=scheduler, encoded_bytes=encoded_bytes)
+    return ChunkApp(volumes, codec=codec, scheduler=scheduler, encoded_bytes=encoded_bytes, api=api)

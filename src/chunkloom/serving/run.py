@@ -43,12 +43,15 @@ class VolumeServer:
         From `create_app`.
     listening
         From `bind`; any free port of 127.0.0.1 when left out.
+    also
+        A second such socket, to answer on too: `also_url`.
     """
 
     def __init__(
         self,
         app: ChunkApp,
         listening: socket.socket | None = None,
+        also: socket.socket | None = None,
         *,
         certfile: str | None = None,
         keyfile: str | None = None,
@@ -58,9 +61,13 @@ class VolumeServer:
         self.host: str = self._socket.getsockname()[0]
         self.port: int = self._socket.getsockname()[1]
         scheme = "https" if certfile else "http"
-        shown = f"[{self.host}]" if ":" in self.host else self.host
+        # All interfaces have no address of their own: others know this machine by its name.
+        named = socket.gethostname() if self.host in ("0.0.0.0", "::") else self.host
+        shown = f"[{named}]" if ":" in named else named
         self.url = f"{scheme}://{shown}:{self.port}"
         self._certfile, self._keyfile = certfile, keyfile
+        self._sockets = [self._socket] if also is None else [self._socket, also]
+        self.also_url = None if also is None else f"{scheme}://{shown}:{also.getsockname()[1]}"
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
 
@@ -88,7 +95,7 @@ class VolumeServer:
         self._server = uvicorn.Server(config)
         # Signals belong to whoever runs this server.
         self._thread = threading.Thread(
-            target=self._server.run, kwargs={"sockets": [self._socket]}, name="chunkloom-server", daemon=True
+            target=self._server.run, kwargs={"sockets": self._sockets}, name="chunkloom-server", daemon=True
         )
         self._thread.start()
         while not self._server.started:
@@ -103,7 +110,8 @@ class VolumeServer:
         if self._thread is not None:
             self._thread.join(10)
         self.app.scheduler.close()
-        self._socket.close()
+        for listening in self._sockets:
+            listening.close()
 
     def volumes(self) -> list[dict[str, Any]]:
         """What is served, as the ready file lists it."""

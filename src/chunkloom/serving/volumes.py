@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from chunkloom.chain.spec import PipelineSpec
 from chunkloom.engine.op import Op
 from chunkloom.engine.pipeline import Pipeline
 from chunkloom.engine.sources import open_volume
@@ -62,8 +64,8 @@ def volumes_to_serve(
     called = checked_name(name or loaded.name)
     if called == "raw":
         raise ParameterError("the raw data is served as 'raw': give the prediction another name with --name")
-    prediction = predict(volume, runner, loaded.chain, ops=ops, chunk=chunk)
-    notes = [*prediction.warnings, chain_note(loaded.name, bool(loaded.chain))]
+    prediction = predict(volume, runner, loaded.chain, scale=model.scale, ops=ops, chunk=chunk)
+    notes = [*prediction.warnings, chain_note(loaded.name, bool(loaded.chain)), *range_notes(probe, loaded.chain)]
     return Served({"raw": raw, called: prediction}, tuple(notes), raw="raw", result=called, probe=probe)
 
 
@@ -72,6 +74,25 @@ def chain_note(model: str, has_chain: bool) -> str:
     if has_chain:
         return f"model {model!r}: the normalizers and postprocessors of its own model.json are used"
     return f"model {model!r} names no normalizers or postprocessors: raw voxels go in, its output is served as it is"
+
+
+def range_notes(probe: Probe, chain: PipelineSpec) -> list[str]:
+    """What the range of the warm-up's output says about the chain after the model."""
+    if not (math.isfinite(probe.minimum) and math.isfinite(probe.maximum)):
+        return [
+            "the model gives NaN or infinity for extreme input (a hundred standard deviations): check its normalizers"
+        ]
+    steps = [step["name"] for step in chain.postprocess]
+    span = f"[{probe.minimum:.3g}, {probe.maximum:.3g}]"
+    if "SigmoidPostprocessor" in steps and probe.output_class == "unit":
+        return [f"output range is {span}: this model already ends in a sigmoid; drop SigmoidPostprocessor"]
+    if "SigmoidPostprocessor" in steps and probe.output_class == "signed_unit":
+        return [f"output range is {span}: this model already ends in a tanh; drop SigmoidPostprocessor"]
+    if not steps and probe.output_class == "unbounded":
+        return [
+            f"output range is {span}, not a probability: a SigmoidPostprocessor in model.json's chain would make it one"
+        ]
+    return []
 
 
 def name_of(source: str) -> str:

@@ -7,6 +7,7 @@ start-up of a command that shows nothing.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 _kept: list[neuroglancer.Viewer] = []
 
 
-def new_viewer(*, host: str = "127.0.0.1") -> neuroglancer.Viewer:
-    """A viewer with no layers, served on a free port of `host`.
+def new_viewer(*, host: str = "127.0.0.1", port: int = 0) -> neuroglancer.Viewer:
+    """A viewer with no layers, served on `port` of `host` (0: any free one).
 
     Its address holds an unguessable token. It is served for as long as the object is kept, and until `stop_viewer`.
     All viewers of a process share one web server.
@@ -40,7 +41,7 @@ def new_viewer(*, host: str = "127.0.0.1") -> neuroglancer.Viewer:
         if running != host:
             raise ServerError(f"the viewer's server runs on {running}, asked for {host}: call stop_viewer() first")
     else:
-        neuroglancer.set_server_bind_address(host, 0)
+        neuroglancer.set_server_bind_address(host, port)
     try:
         # Without credentials: a page that gets hold of the link must not be able to ask for the user's cloud tokens.
         return neuroglancer.Viewer(allow_credentials=False)
@@ -48,17 +49,22 @@ def new_viewer(*, host: str = "127.0.0.1") -> neuroglancer.Viewer:
         raise ServerError(f"the viewer's server cannot bind {host}: {error}") from error
 
 
-def viewer_link(layers: Sequence[LayerSpec], *, host: str = "127.0.0.1") -> str:
+def viewer_link(layers: Sequence[LayerSpec], *, host: str = "127.0.0.1", port: int = 0) -> str:
     """Show `layers` in a viewer of their own, and give its address, ``http://127.0.0.1:PORT/v/TOKEN/``.
+
+    On all interfaces (``0.0.0.0``), the address names this machine, so that others can open it.
 
     The viewer is kept, and the link works, until `stop_viewer`.
     """
     from chunkloom.viewer.layers import show
 
-    viewer = new_viewer(host=host)
+    viewer = new_viewer(host=host, port=port)
     show(viewer, layers)
     _kept.append(viewer)
-    return str(viewer.get_viewer_url())
+    link = urlsplit(str(viewer.get_viewer_url()))
+    if host in ("0.0.0.0", "::"):
+        link = link._replace(netloc=f"{socket.gethostname()}:{link.port}")
+    return link.geturl()
 
 
 def stop_viewer() -> None:

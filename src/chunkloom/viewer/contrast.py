@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 def contrast_range(volume: Volume) -> tuple[float, float]:
-    """The values to show black and white: percentiles 0.5 and 99.5 of a sample of the coarsest level.
+    """The values to show black and white: percentiles 0.5 and 99.5 of a sample of the coarsest level it has of its own.
 
     The sample is the whole level where that is at most 2**23 values, else pieces of at most eight of its chunks, the
     same ones every time. NaN and infinities do not count. Whole numbers for integer dtypes.
@@ -30,7 +30,7 @@ def contrast_range(volume: Volume) -> tuple[float, float]:
     Where the sample holds a single value, nothing finite, or cannot be read: all that the dtype holds (0 to 1 for
     floats), with a line in the log in the last case, so that a volume with a broken chunk is still shown.
     """
-    index = len(volume.levels) - 1
+    index = volume.own_levels - 1
     level = volume.levels[index]
     fallback: tuple[float, float] = dtype_range(level.dtype)
     try:

@@ -65,6 +65,8 @@ class LayerSpec:
         How an image is put over those before it.
     channel_axes
         Names of the channel axes, as many as `shape` has beyond three.
+    dear
+        Whether its chunks take long to compute: the view then opens near enough to ask for the finest alone.
 
     Raises
     ------
@@ -85,6 +87,7 @@ class LayerSpec:
     blend: Literal["default", "additive"] = "default"
     visible: bool = True
     channel_axes: tuple[str, ...] = ()
+    dear: bool = False
 
     def __post_init__(self) -> None:
         where = f"layer {self.name!r}"
@@ -153,6 +156,7 @@ class LayerSpec:
             opacity=(0.5 if overlay else 1.0) if opacity is None else opacity,
             visible=visible,
             channel_axes=finest.axes[:-3],
+            dear=volume.cost(0) > 0,
         )
 
     @property
@@ -312,9 +316,14 @@ def show(
         for spec in layers:
             state.layers.append(name=spec.name, layer=layer(spec), visible=spec.visible)
         state.position = [p / v for p, v in zip(position[::-1], size[::-1], strict=True)]
-        state.cross_section_scale = fitting_scale(first)
+        scale = fitting_scale(first)
+        state.cross_section_scale = min(scale, NEAR) if any(spec.dear for spec in layers) else scale
         state.projection_scale = 1.5 * max(first.extent_nm) / min(size)
         state.layout = "4panel"
+
+
+NEAR = 0.5
+"""Voxels a screen pixel at which a view of dear layers opens at the most."""
 
 
 def fitting_scale(spec: LayerSpec) -> float:

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def scene(volumes: Mapping[str, Volume], server_url: str, *, raw: str) -> list[LayerSpec]:
+def scene(
+    volumes: Mapping[str, Volume], server_url: str, *, raw: str, raw_server_url: str | None = None
+) -> list[LayerSpec]:
     """Layers for the volumes of a chunk server, the one named `raw` first (lowest).
 
     Raw data is grey between sampled percentiles. Other images and masks get a colour of the palette each, images over
@@ -29,6 +31,9 @@ def scene(volumes: Mapping[str, Volume], server_url: str, *, raw: str) -> list[L
         By the name each is served under.
     server_url
         Of the server, ``http://127.0.0.1:PORT``.
+    raw_server_url
+        Another address of the same server, for the raw volume. A browser keeps six connections to an address open: with
+        one of its own, raw chunks do not wait until predictions are computed.
 
     Raises
     ------
@@ -41,7 +46,8 @@ def scene(volumes: Mapping[str, Volume], server_url: str, *, raw: str) -> list[L
     refused: list[str] = []
     for name in [raw, *(name for name in volumes if name != raw)]:
         try:
-            layers.append(_layer(name, volumes[name], server_url, raw, color=PALETTE[len(layers) % len(PALETTE)]))
+            url = raw_server_url if name == raw and raw_server_url else server_url
+            layers.append(_layer(name, volumes[name], url, raw, color=PALETTE[len(layers) % len(PALETTE)]))
         except ParameterError as error:
             log.warning("not shown: %s", error)
             refused.append(str(error))

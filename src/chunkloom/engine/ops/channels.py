@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from chunkloom.engine.op import Op
-from chunkloom.engine.volume import Array, Level
+from chunkloom.engine.volume import Array, Level, Volume
 from chunkloom.errors import ParameterError
 
 
@@ -52,11 +53,26 @@ class Expression(Op):
     expression: str
 
     name: ClassVar[str] = "expression"
+    pad: ClassVar[Literal["edge", "constant", "cut"]] = "cut"
 
     def __post_init__(self) -> None:
         from chunkloom.chain.expression import SafeExpression
 
         SafeExpression.parse(self.expression)
+
+    @property
+    def block(self) -> tuple[int, int, int] | None:
+        # What takes more than one voxel into account must see the same ones whoever asks: those of a whole chunk.
+        from chunkloom.chain.expression import looks_beyond_a_voxel
+
+        grid: tuple[int, int, int] | None = self.__dict__.get("_grid")
+        return grid if looks_beyond_a_voxel(self.expression) else None
+
+    def bind(self, source: Volume, chunk: Sequence[int]) -> Self:
+        bound = dataclasses.replace(self)
+        # Not a field: the grid is the pipeline's, and stands in its digest.
+        object.__setattr__(bound, "_grid", tuple(chunk))
+        return bound
 
     def output_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         return np.dtype(np.float32)

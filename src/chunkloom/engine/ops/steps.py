@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from chunkloom.chain.spec import PipelineSpec
 from chunkloom.chain.steps import SampledNormalizer, Step
 from chunkloom.engine.demand import UNCLAIMED
-from chunkloom.engine.op import Op
+from chunkloom.engine.op import CoarsePolicy, Op
 from chunkloom.engine.volume import Array, Kind, Level, Volume
+from chunkloom.errors import ParameterError
 from chunkloom.geometry import Box
+from chunkloom.kernels.seams import Seams
 
 
 @dataclass(frozen=True)
@@ -39,10 +42,20 @@ class StepOp(Op):
         shape = (channels, *level.shape[1:])
         return dataclasses.replace(level, dtype=dtype, shape=shape, chunk_shape=(channels, *level.chunk_shape[1:]))
 
-    def apply(self, block: Array) -> Array:
-        return self.step.process(block)
+    def apply_at(self, block: Array, box: Box, level: int) -> Array:
+        # The block ends where the data does, which is at voxel 0 or at the far end.
+        before = tuple(min(h, b) for h, b in zip(self.halo, box.lo, strict=True))
+        after = tuple(n - m - b for n, m, b in zip(block.shape[-3:], box.shape, before, strict=True))
+        return self.step.process_cropped(block, before, after, **self.context(box))
+
+    def context(self, box: Box) -> dict[str, Any]:
+        """What the step is told of where it is."""
+        return {}
 
     def identity(self) -> dict[str, Any]:
+        return self.describe()
+
+    def describe(self) -> dict[str, Any]:
         return {"op": "step", **self.step.to_dict()}
 
 
@@ -53,9 +66,52 @@ class MaskStepOp(StepOp):
     output_kind: ClassVar[Kind | None] = "labels"
 
 
+@dataclass(frozen=True)
+class ChunkStepOp(StepOp):
+    """A step that is given whole chunks, of the pipeline's grid, and told which."""
+
+    chunk: tuple[int, int, int] | None = None
+
+    coarse: ClassVar[CoarsePolicy] = "downsample"
+
+    @property
+    def block(self) -> tuple[int, int, int] | None:
+        return self.chunk
+
+    @property
+    def seams(self) -> Seams | None:
+        seams: Seams | None = getattr(self.step, "seams", None)
+        return seams
+
+    def bind(self, source: Volume, chunk: Sequence[int]) -> Self:
+        z, y, x = self.chunk or chunk
+        return dataclasses.replace(self, chunk=(z, y, x))
+
+    def context(self, box: Box) -> dict[str, Any]:
+        assert self.chunk is not None, "a pipeline binds the op to a grid before it computes"
+        index = tuple(b // n for b, n in zip(box.lo, self.chunk, strict=True))
+        return {"chunk_corner": index, "chunk_num_voxels": math.prod(self.chunk)}
+
+    def identity(self) -> dict[str, Any]:
+        return {**super().identity(), "chunk": self.chunk}
+
+
+@dataclass(frozen=True)
+class ChunkLabelsStepOp(ChunkStepOp):
+    """A step that makes labels of whole chunks."""
+
+    output_kind: ClassVar[Kind | None] = "labels"
+
+
 def steps_as_ops(steps: Sequence[Step]) -> list[Op]:
     """An op for each step, in order."""
-    return [MaskStepOp(step) if step.is_segmentation else StepOp(step) for step in steps]
+    return [_as_op(step) for step in steps]
+
+
+def _as_op(step: Step) -> Op:
+    if step.whole_chunks:
+        return ChunkLabelsStepOp(step) if step.is_segmentation else ChunkStepOp(step)
+    return MaskStepOp(step) if step.is_segmentation else StepOp(step)
 
 
 def resolve_chain(spec: PipelineSpec, volume: Volume) -> PipelineSpec:
@@ -69,8 +125,11 @@ def resolve_chain(spec: PipelineSpec, volume: Volume) -> PipelineSpec:
     waiting = [step for step in normalizers if isinstance(step, SampledNormalizer) and not step.resolved]
     if not waiting:
         return spec
+    named = {step.level for step in waiting}
+    if len(named) > 1:
+        raise ParameterError(f"the steps of one chain take statistics of levels {named}: name one level for all")
     index = len(volume.levels) - 1 if waiting[0].level is None else waiting[0].level
     level = volume.level(index)
-    itemsize = level.dtype.itemsize * int(np.prod(level.channels, dtype=np.int64))
+    itemsize = level.dtype.itemsize * math.prod(level.channels)
     boxes = [Box(lo, hi) for lo, hi in sample_boxes(level.spatial_shape, itemsize)]
     return spec.resolved([volume.read_box(index, box, UNCLAIMED) for box in boxes])

@@ -11,6 +11,7 @@ import numpy as np
 from chunkloom.engine.chunked import ChunkedVolume
 from chunkloom.engine.sources.array import kind_of
 from chunkloom.engine.volume import Array, Kind, Level, Volume, make_digest
+from chunkloom.errors import FormatError, ParameterError
 from chunkloom.geometry import Box
 
 if TYPE_CHECKING:
@@ -38,6 +39,11 @@ class DatasetVolume(ChunkedVolume):
             )
             for array in opened.levels
         )
+        for array, level in zip(opened.levels, self.levels, strict=True):
+            if level.dtype.kind not in "buif":
+                raise FormatError(f"{array.meta.path} holds {level.dtype}: expected numbers (bool, integers or floats)")
+            if level.box.is_empty:
+                raise FormatError(f"{array.meta.path} holds no voxels: its shape is {level.shape}")
         self.kind = kind or kind_of(self.levels[0].dtype)
         self.warnings = opened.warnings
         self._digest = make_digest([array.identity() for array in opened.levels])
@@ -95,6 +101,8 @@ def open_volume(
         from chunkloom.engine.sources.synthetic import open_synthetic
 
         volume: Volume = open_synthetic(text)
+        if select:
+            raise ParameterError(f"{text} has axes z, y, x alone: there is no {', '.join(select)} to select on")
     else:
         from chunkloom.io.source import open_levels
 

@@ -56,6 +56,7 @@ class ModelConfig(ABC):
     """
 
     cli_name: ClassVar[str] = ""
+    scale: str | None = None
     entry: dict[str, Any]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> ModelConfig:

@@ -11,7 +11,7 @@ import numpy as np
 from chunkloom.errors import ModelError
 from chunkloom.models.geometry import ModelGeometry
 from chunkloom.models.kinds.base import Array, LoadedModel, ModelConfig, file_version
-from chunkloom.models.modeljson import find_model_json, read_model_json
+from chunkloom.models.modeljson import bundled_models, find_model_json, read_model_json
 
 
 class OnnxModelConfig(ModelConfig):
@@ -20,7 +20,7 @@ class OnnxModelConfig(ModelConfig):
     Parameters
     ----------
     path
-        The `.onnx` file, its folder, or its `model.json`.
+        The `.onnx` file, its folder, its `model.json`, or the name of a bundled model.
     name
         What its volume is called. Default: the name in `model.json`.
     scale
@@ -30,7 +30,7 @@ class OnnxModelConfig(ModelConfig):
     cli_name: ClassVar[str] = "onnx"
 
     def __init__(self, path: str, name: str | None = None, scale: str | None = None) -> None:
-        self.path = Path(path)
+        self.path = bundled_models().get(path, Path(path))
         self.name = name
         self.scale = scale
 
@@ -39,10 +39,8 @@ class OnnxModelConfig(ModelConfig):
         if found is None:
             if not self.path.exists():
                 raise ModelError(f"no such model: {self.path}")
-            raise ModelError(
-                f"{self.path}: no model.json beside it: expected {self.path.with_suffix('.json').name} or model.json, "
-                "which gives voxel sizes and shapes"
-            )
+            names = " or ".join(dict.fromkeys([self.path.with_suffix(".json").name, "model.json"]))
+            raise ModelError(f"{self.path}: expected {names} beside it, which gives voxel sizes and shapes")
         card = read_model_json(found)
         weights = self.path if self.path.suffix == ".onnx" else card.weights
         session = _session(weights)

@@ -5,6 +5,7 @@ The file is the user's own program and runs as such, with all their rights: only
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import sys
 from pathlib import Path
@@ -13,10 +14,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from chunkloom.chain.spec import PipelineSpec
-from chunkloom.errors import ChunkloomError, MissingExtraError, ModelError
+from chunkloom.errors import MissingExtraError, ModelError
 from chunkloom.models.geometry import ModelGeometry
 from chunkloom.models.kinds.base import Array, LoadedModel, ModelConfig, file_version
-from chunkloom.models.modeljson import read_model_json
+from chunkloom.models.modeljson import read_chain
 
 
 class ScriptModelConfig(ModelConfig):
@@ -84,12 +85,23 @@ def run_script(path: Path) -> dict[str, Any]:
     names: dict[str, Any] = {"__file__": str(path.resolve()), "__name__": "chunkloom_model_script"}
     sys.path.insert(0, str(path.resolve().parent))
     try:
-        exec(compile(source, str(path), "exec"), names)
+        # What it prints is for the person: stdout is for what other programs read.
+        with contextlib.redirect_stdout(sys.stderr):
+            exec(compile(source, str(path), "exec"), names)
+    except SystemExit as error:
+        raise ModelError(
+            f"{path}{_line_of(error, path)}: calls sys.exit({error.code}): a model script must end"
+        ) from error
     except ImportError as error:
+        if error.name in ("torch", "safetensors"):
+            raise MissingExtraError(
+                f"{path} needs PyTorch, which is not installed: {sys.executable} -m pip install 'chunkloom[torch]'"
+            ) from error
         raise ModelError(f"{path}: cannot import {error.name or error}: {error}") from error
     except Exception as error:
         line = _line_of(error, path)
-        raise ModelError(f"{path}{line}: {type(error).__name__}: {error}") from error
+        reason = error.msg if isinstance(error, SyntaxError) else error
+        raise ModelError(f"{path}{line}: {type(error).__name__}: {reason}") from error
     finally:
         sys.path.remove(str(path.resolve().parent))
     return names
@@ -159,9 +171,4 @@ def _version(path: Path, module: Any) -> str:
 
 def _chain_beside(path: Path) -> PipelineSpec:
     beside = path.with_name("model.json")
-    if not beside.is_file():
-        return PipelineSpec()
-    try:
-        return read_model_json(beside).chain
-    except ChunkloomError:
-        return PipelineSpec()
+    return read_chain(beside) if beside.is_file() else PipelineSpec()

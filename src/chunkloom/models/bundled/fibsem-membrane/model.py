@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 input_voxel_size = output_voxel_size = (10, 10, 10)  # nm; z, y, x as everywhere
-input_size, output_size = (88, 88, 88), (48, 48, 48)  # voxels
+input_size, output_size = (104, 104, 104), (64, 64, 64)  # voxels
 channels = ["membrane"]
 output_channels = len(channels)
 

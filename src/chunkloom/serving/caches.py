@@ -1,0 +1,66 @@
+"""The caches behind an app: how full they are, and emptying them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chunkloom.engine.cache import ByteCache
+from chunkloom.engine.chunked import ChunkedVolume, process_cache
+from chunkloom.engine.pipeline import Pipeline
+from chunkloom.engine.volume import Volume
+
+if TYPE_CHECKING:
+    from chunkloom.serving.app import ChunkApp
+
+
+@dataclass(frozen=True)
+class CacheUse:
+    """How full a cache is: bytes held and allowed, entries, and lookups that found something or nothing."""
+
+    bytes: int
+    limit: int
+    entries: int
+    hits: int
+    misses: int
+
+
+def cache_use(app: ChunkApp) -> dict[str, CacheUse]:
+    """Of computed chunks (`decoded`, all caches of the served volumes together) and of answers (`encoded`)."""
+    return {"decoded": _use(decoded_caches(app)), "encoded": _use([app.encoded])}
+
+
+def clear_caches(app: ChunkApp) -> None:
+    """Forget every kept chunk and answer."""
+    for cache in [*decoded_caches(app), app.encoded]:
+        cache.clear()
+
+
+def decoded_caches(app: ChunkApp) -> list[ByteCache]:
+    """The process's own cache, and those that volumes were given for themselves."""
+    found = {id(process_cache()): process_cache().kept}
+    for served in app.volumes.values():
+        for stage in _stages(served.volume):
+            found[id(stage.cache)] = stage.cache.kept
+    return list(found.values())
+
+
+def _stages(volume: Volume) -> Iterator[ChunkedVolume]:
+    here: Volume | None = volume
+    while here is not None:
+        if isinstance(here, Pipeline):
+            yield from (stage for stage in here.stages if isinstance(stage, ChunkedVolume))
+        elif isinstance(here, ChunkedVolume):
+            yield here
+        here = getattr(here, "source", None)
+
+
+def _use(caches: list[ByteCache]) -> CacheUse:
+    return CacheUse(
+        bytes=sum(cache.used for cache in caches),
+        limit=sum(cache.limit for cache in caches),
+        entries=sum(len(cache) for cache in caches),
+        hits=sum(cache.hits for cache in caches),
+        misses=sum(cache.misses for cache in caches),
+    )

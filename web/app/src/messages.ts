@@ -1,0 +1,80 @@
+/** What the page and the engine's worker say to each other. Both ends import this; it holds types alone. */
+
+import type { Materialized, MaterializeProgress, OpData, Plan, Vec3 } from "@chunkloom/engine";
+
+export type Source = { readonly url: string } | { readonly folder: FileSystemDirectoryHandle };
+
+/** A volume as the page shows it. */
+export interface Shown {
+  readonly name: string;
+  readonly dtype: string;
+  readonly kind: string;
+  readonly channels: readonly number[];
+  readonly levels: readonly { shape: Vec3; chunk: Vec3; voxelSize: Vec3; corner: Vec3 }[];
+  readonly digest: string;
+  /** The number type that Neuroglancer gets where it cannot show the volume's own. */
+  readonly viewedAs?: string;
+}
+
+export interface ModelAsked {
+  /** Address of `model.json`, or the files themselves. */
+  readonly url?: string;
+  readonly files?: { readonly description: unknown; readonly weights: Uint8Array };
+  readonly chain?: { readonly input_norm: readonly OpData[]; readonly postprocess: readonly OpData[] };
+}
+
+export type Kept =
+  | { readonly kind: "folder"; readonly folder: FileSystemDirectoryHandle }
+  | { readonly kind: "opfs"; readonly path: string }
+  | { readonly kind: "zip" }
+  | { readonly kind: "put"; readonly url: string };
+
+export interface RunAsked {
+  readonly volume: string;
+  readonly level: number;
+  readonly lo: readonly number[];
+  readonly hi: readonly number[];
+  readonly format: "zarr2" | "zarr3";
+  readonly compression: "gzip" | "none";
+  readonly extent: "box" | "level";
+}
+
+/** The worker's methods. Each is called by a message and answered by one. */
+export interface Methods {
+  open(source: Source, select: Record<string, number>): Promise<Shown>;
+  computed(name: string, ops: readonly OpData[], model: ModelAsked | undefined): Promise<Shown>;
+  plan(run: RunAsked): Promise<Plan>;
+  /** A zip comes as a stream, which the page saves; other targets are written by the worker. */
+  materialize(id: number, run: RunAsked, target: Kept): Promise<Materialized>;
+  /** Opens what was saved into a folder or this browser's storage, as the volume `saved`. */
+  saved(target: Kept): Promise<Shown>;
+  cancel(id: number): Promise<void>;
+  metrics(): Promise<unknown>;
+}
+
+export type ToWorker =
+  | {
+      readonly type: "call";
+      readonly id: number;
+      readonly method: keyof Methods;
+      readonly args: readonly unknown[];
+    }
+  | { readonly type: "virtual"; readonly path: string };
+
+export type FromWorker =
+  | { readonly type: "result"; readonly id: number; readonly value: unknown }
+  | { readonly type: "error"; readonly id: number; readonly name: string; readonly message: string }
+  | { readonly type: "progress"; readonly run: number; readonly progress: MaterializeProgress }
+  | { readonly type: "stream"; readonly run: number; readonly stream: ReadableStream<Uint8Array> };
+
+/** What the service worker gets over the port of a request. The first message says how the answer begins. */
+export type ToServiceWorker =
+  | {
+      readonly type: "whole";
+      readonly status: number;
+      readonly contentType: string;
+      readonly body: Uint8Array | null;
+    }
+  | { readonly type: "begin" }
+  | { readonly type: "bytes"; readonly body: Uint8Array }
+  | { readonly type: "failed"; readonly message: string };
