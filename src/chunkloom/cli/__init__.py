@@ -14,7 +14,7 @@ from chunkloom.cli.inspect import inspect
 from chunkloom.cli.materialize import materialize
 from chunkloom.cli.ops import ops
 from chunkloom.cli.serve import serve
-from chunkloom.errors import ChunkloomError, ChunkReadError
+from chunkloom.errors import CancelledWorkError, ChunkError, ChunkloomError, ChunkReadError, WriteError
 
 DONE, FAILED, BAD_INPUT = 0, 1, 2
 
@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(130)
     except click.ClickException as error:
         fail(error.format_message())
-    except ChunkReadError as error:
+    except (ChunkReadError, ChunkError, WriteError, CancelledWorkError) as error:
         fail(str(error), FAILED)
     except ChunkloomError as error:
         fail(str(error))

@@ -9,8 +9,6 @@ import click
 
 from chunkloom.cli.options import Bytes, Selection, Triple
 
-FAILED = 1
-
 
 class BoxText(click.ParamType[tuple[tuple[float | None, float | None], ...]]):
     """Three ranges: `0:64,10:90,:`. A side left out is the level's."""
@@ -69,7 +67,7 @@ class BoxText(click.ParamType[tuple[tuple[float | None, float | None], ...]]):
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and end.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result (or the plan) as one JSON object.")
 @click.option("--log-level", default="warning", show_default=True, help="debug, info, warning or error.")
-def materialize(source: str, target: str, **kw: Any) -> int:
+def materialize(source: str, target: str, **kw: Any) -> None:
     """Write SOURCE, ops over it or a model's prediction, or a box of it, to the store TARGET.
 
     TARGET is a folder, s3:// or gs://. Stopped or killed, the same command goes on where it was.
@@ -79,17 +77,11 @@ def materialize(source: str, target: str, **kw: Any) -> int:
     chunkloom materialize cell.zarr/em mito.zarr --model fibsem-membrane --pyramid 3
     """
     from chunkloom.cli import running
-    from chunkloom.errors import CancelledWorkError, ChunkError, ChunkReadError, WriteError
     from chunkloom.logging_setup import configure_logging
 
     configure_logging(kw.pop("log_level"))
     with running.ending_cleanly():
-        try:
-            write(source, target, **kw)
-        except (ChunkError, ChunkReadError, WriteError, CancelledWorkError) as error:
-            running.say("chunkloom: " + " ".join(str(error).split()))
-            return FAILED
-    return 0
+        write(source, target, **kw)
 
 
 def write(

@@ -52,11 +52,9 @@ def open_for_writing(location: Location) -> Any:
 
     if location.scheme not in ("s3", "gs"):
         raise AccessError(f"{location} cannot be written to: expected a local path, s3:// or gs://")
-    _switch_credentials(location)
-    spec = kvstore_spec(location)
-    if location.scheme == "gs":
-        # Reading a public bucket goes through plain https; writing does not.
-        spec = {"driver": "gcs", "bucket": location.root.split("://", 1)[1], "path": f"{location.key}/"}
+    # Reading a public bucket may go without credentials, or through plain https; writing does not.
+    signed = location.scheme == "gs" or has_aws_credentials()
+    spec = _spec(location, "credentials" if signed else "anonymous")
     try:
         return ts.KvStore.open(spec, context=context()).result()
     except Exception as error:

@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 
 from chunkloom.engine.demand import Work
-from chunkloom.engine.formats.base import Metadata, canonical_json
+from chunkloom.engine.formats.base import Metadata, canonical_json, ome_multiscales
 from chunkloom.engine.formats.n5 import N5
 from chunkloom.engine.formats.precomputed import Precomputed, voxel_offset
-from chunkloom.engine.formats.zarr3 import packing_codec
+from chunkloom.engine.formats.zarr2 import Zarr2
+from chunkloom.engine.formats.zarr3 import Zarr3
 from chunkloom.engine.volume import Array, Kind, Level, Volume
 from chunkloom.errors import ParameterError, nearest
 from chunkloom.geometry import Box
 
 UNFINISHED = "chunkloom_unfinished"
 FORMATS = ("zarr2", "zarr3", "n5", "precomputed")
-GZIP_LEVEL = 6
 _RESERVED = {
     "zarr2": ("multiscales",),
     "zarr3": ("ome",),
@@ -113,74 +113,39 @@ class StoreDescription:
         spans = [f"{b}-{h}" for b, h in zip(box.lo, box.hi, strict=True)]
         return f"{self.path(number)}/{'_'.join(spans[::-1])}"
 
-    def _multiscale(self) -> dict[str, Any]:
-        from chunkloom.io.ome import multiscales_attrs
-
-        finest = self.arrays[0]
-        extra = len(finest.channels)
-        units = [None] * extra + ["nanometer"] * 3
-        datasets = [
-            (
-                self.path(i),
-                [1.0] * extra + list(level.voxel_size_nm),
-                [0.0] * extra + list(level.grid.corner_nm),
-            )
-            for i, level in enumerate(self.arrays)
-        ]
-        return multiscales_attrs(finest.axes, units, datasets, self.name, "0.5" if self.format == "zarr3" else "0.4")
+    def _multiscales(self, version: str) -> list[dict[str, Any]]:
+        described = Described(self.arrays, self.kind)
+        return ome_multiscales(described, self.name, [self.path(i) for i in range(len(self.arrays))], version)
 
     def _zarr2(self, more: dict[str, Any]) -> dict[str, Any]:
-        documents: dict[str, Any] = {".zgroup": {"zarr_format": 2}, ".zattrs": {**self._multiscale(), **more}}
-        compressors = {
-            "none": None,
-            "zstd": {"id": "zstd", "level": 1},
-            "blosc": {"id": "blosc", "cname": "zstd", "clevel": 1, "shuffle": 1, "blocksize": 0},
-            "gzip": {"id": "gzip", "level": GZIP_LEVEL},
-        }
+        multiscales = self._multiscales("0.4")
+        documents: dict[str, Any] = {".zgroup": {"zarr_format": 2}, ".zattrs": {"multiscales": multiscales, **more}}
         for i, level in enumerate(self.arrays):
-            documents[f"{self.path(i)}/.zarray"] = {
-                "zarr_format": 2,
-                "shape": list(level.shape),
-                "chunks": list(level.chunk_shape),
-                "dtype": level.dtype.newbyteorder("<").str,
-                "compressor": compressors[self.codec],
-                "fill_value": fill_json(self.fill),
-                "order": "C",
-                "filters": None,
-                "dimension_separator": "/",
-            }
+            array = Zarr2(self.codec).array_metadata(level)
+            documents[f"{self.path(i)}/.zarray"] = {**array, "fill_value": fill_json(self.fill)}
         return documents
 
     def _zarr3(self, more: dict[str, Any]) -> dict[str, Any]:
-        root = {"zarr_format": 3, "node_type": "group", "attributes": {**self._multiscale(), **more}}
-        documents: dict[str, Any] = {"zarr.json": root}
+        ome = {"version": "0.5", "multiscales": self._multiscales("0.5")}
+        documents: dict[str, Any] = {
+            "zarr.json": {"zarr_format": 3, "node_type": "group", "attributes": {"ome": ome, **more}}
+        }
         for i, level in enumerate(self.arrays):
+            array = {**Zarr3(self.codec).array_metadata(level), "fill_value": fill_json(self.fill)}
             shard = self.shards[i] if self.shards else None
-            chunk = list(level.chunk_shape)
-            codecs = self._zarr3_codecs(level)
             if shard is not None:
-                index = [_bytes_codec(), {"name": "crc32c"}]
-                inner = {"chunk_shape": chunk, "codecs": codecs, "index_codecs": index, "index_location": "end"}
-                codecs = [{"name": "sharding_indexed", "configuration": inner}]
-                chunk = [*level.channels, *shard]
-            documents[f"{self.path(i)}/zarr.json"] = {
-                "zarr_format": 3,
-                "node_type": "array",
-                "shape": list(level.shape),
-                "data_type": level.dtype.name,
-                "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
-                "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-                "fill_value": fill_json(self.fill),
-                "codecs": codecs,
-                "attributes": {},
-                "dimension_names": list(level.axes),
-            }
+                index = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
+                sharding = {
+                    "chunk_shape": list(level.chunk_shape),
+                    "codecs": array["codecs"],
+                    "index_codecs": index,
+                    "index_location": "end",
+                }
+                outer = {"chunk_shape": [*level.channels, *shard]}
+                array["chunk_grid"] = {"name": "regular", "configuration": outer}
+                array["codecs"] = [{"name": "sharding_indexed", "configuration": sharding}]
+            documents[f"{self.path(i)}/zarr.json"] = array
         return documents
-
-    def _zarr3_codecs(self, level: Level) -> list[Any]:
-        if self.codec == "none":
-            return [_bytes_codec()]
-        return [_bytes_codec(), packing_codec(self.codec, level.dtype.itemsize, GZIP_LEVEL)]
 
     def _n5(self, more: dict[str, Any]) -> dict[str, Any]:
         documents = N5(self.codec).documents(Described(self.arrays, self.kind), self.name)
@@ -207,10 +172,6 @@ class Described(Volume):
 
     def read_box(self, level: int, box: Box, work: Work) -> Array:
         raise NotImplementedError
-
-
-def _bytes_codec() -> dict[str, Any]:
-    return {"name": "bytes", "configuration": {"endian": "little"}}
 
 
 def as_fill(value: Any, dtype: np.dtype[Any]) -> Any:

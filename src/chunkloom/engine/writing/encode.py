@@ -10,7 +10,7 @@ import numpy as np
 from chunkloom.engine.formats.base import compress, served_format
 from chunkloom.engine.formats.zarr2 import little_endian
 from chunkloom.engine.volume import Array, Level
-from chunkloom.engine.writing.documents import GZIP_LEVEL, StoreDescription
+from chunkloom.engine.writing.documents import StoreDescription
 from chunkloom.geometry import Box
 
 Encode = Callable[[Array, Sequence[int]], tuple[bytes, int]]
@@ -43,7 +43,7 @@ def encoder(store: StoreDescription, number: int, is_fill: IsFill, skip_empty: b
 
 def _chunk_bytes(store: StoreDescription, level: Level, voxels: Array) -> bytes:
     whole = filled(voxels, level.chunk_shape, store.fill)
-    return compress(store.codec, little_endian(whole), level.dtype.itemsize, GZIP_LEVEL)
+    return compress(store.codec, little_endian(whole), level.dtype.itemsize)
 
 
 def filled(voxels: Array, shape: tuple[int, ...], fill: object) -> Array:

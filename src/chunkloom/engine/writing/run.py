@@ -161,7 +161,7 @@ class ArrayWriter:
         if states.any():
             for piece in region.pieces.indices():
                 position = self._job.first + region.position(piece)
-                state = self._record.states[position]
+                state = int(self._record.states[position])
                 if state == TO_DO:
                     continue
                 size = 0
