@@ -226,6 +226,8 @@ def sorted_deeply(value: Any, where: str) -> Any:
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
         raise ParameterError(f"{where} is {value}, which JSON cannot hold: write it as text")
+    if isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
+        raise ParameterError(f"{where} holds half a character (a lone surrogate), which UTF-8 cannot")
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise ParameterError(f"{where} is a {type(value).__name__}, which JSON cannot hold")
