@@ -41,7 +41,7 @@ def main():
     half = edge // 2
     box = [(half, half + edge * count)] * 3
     plan = plan_materialize(volume, target, box=box, memory_limit=limit, concurrency=threads, codec="none")
-    import chunkloom.engine.chunked  # noqa: F401
+    import chunkloom.engine.chunked
     import chunkloom.engine.sources  # noqa: F401
 
     small = [(half, half + 2)] * 3
