@@ -30,7 +30,7 @@ CELLS = [(f, c) for f in ("zarr2", "zarr3", "n5") for c in ("none", "zstd", "blo
 ONE_THREAD = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
-def make_data(folder: Path, n: int) -> Path:
+def make_data(folder: Path, n: int, clevel: int = 3) -> Path:
     """EM-like values: smooth structure and fine noise, which pack to about 80 %."""
     import numpy as np
     import tensorstore as ts
@@ -47,7 +47,7 @@ def make_data(folder: Path, n: int) -> Path:
                 "shape": [n] * 3,
                 "chunks": [64] * 3,
                 "dtype": "|u1",
-                "compressor": {"id": "blosc", "cname": "zstd", "clevel": 3, "shuffle": 1},
+                "compressor": {"id": "blosc", "cname": "zstd", "clevel": clevel, "shuffle": 1},
                 "dimension_separator": "/",
             },
         },

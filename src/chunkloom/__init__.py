@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from chunkloom.engine import ops
+    from chunkloom.engine.materialize import Materialized, materialize
     from chunkloom.engine.op import Op
     from chunkloom.engine.pipeline import Pipeline
     from chunkloom.engine.sources import array_volume, open_volume
@@ -23,12 +24,14 @@ __all__ = [
     "Box",
     "Grid",
     "Level",
+    "Materialized",
     "Op",
     "Pipeline",
     "Roi",
     "Volume",
     "array_volume",
     "create_app",
+    "materialize",
     "open_volume",
     "ops",
 ]
@@ -37,12 +40,14 @@ _HOMES = {
     "Box": "chunkloom.geometry",
     "Grid": "chunkloom.geometry",
     "Level": "chunkloom.engine.volume",
+    "Materialized": "chunkloom.engine.materialize",
     "Op": "chunkloom.engine.op",
     "Pipeline": "chunkloom.engine.pipeline",
     "Roi": "chunkloom.geometry",
     "Volume": "chunkloom.engine.volume",
     "array_volume": "chunkloom.engine.sources",
     "create_app": "chunkloom.serving.app",
+    "materialize": "chunkloom.engine.materialize",
     "open_volume": "chunkloom.engine.sources",
 }
 

@@ -48,6 +48,22 @@ class ServerError(ChunkloomError, OSError):
     __str__ = Exception.__str__
 
 
+class ChunkError(ChunkloomError, RuntimeError):
+    """A chunk of a volume could not be made; the message names it and says why."""
+
+
+class WriteError(ChunkloomError, OSError):
+    """Something could not be written: a full disk, a folder without rights, a bucket that refuses."""
+
+    __str__ = Exception.__str__
+
+
+class ConflictError(ChunkloomError, FileExistsError):
+    """A target holds something else already, or another run is writing it."""
+
+    __str__ = Exception.__str__
+
+
 class CancelledWorkError(ChunkloomError):
     """Work given up because nobody waits for it any more. Not a failure."""
 

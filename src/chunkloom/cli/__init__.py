@@ -11,6 +11,7 @@ from chunkloom import __version__
 from chunkloom.cli.demo import demo
 from chunkloom.cli.infer import infer
 from chunkloom.cli.inspect import inspect
+from chunkloom.cli.materialize import materialize
 from chunkloom.cli.ops import ops
 from chunkloom.cli.serve import serve
 from chunkloom.errors import ChunkloomError, ChunkReadError
@@ -24,7 +25,7 @@ def commands() -> None:
     """Shows, computes and keeps chunked volumes: open one, run a model over it, look at the result."""
 
 
-for command in (demo, inspect, ops, serve, infer):
+for command in (demo, inspect, ops, serve, infer, materialize):
     commands.add_command(command)
 
 

@@ -11,11 +11,13 @@ import os
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Hashable
-from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chunkloom.errors import CancelledWorkError, YieldedWorkError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 
 class Work:
@@ -187,6 +189,8 @@ class Scheduler:
         The result, or the failure shared by all who wait now, arrives in the claim's `future`. A later claim of a key
         that failed runs again.
         """
+        from concurrent.futures import Future
+
         with self._changed:
             if self._closed:
                 raise CancelledWorkError("the scheduler is closed")

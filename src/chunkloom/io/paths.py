@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import urllib.parse
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -193,7 +192,7 @@ def _local_of_file_url(path: str) -> str:
     """The path of `file://…`: unescaped, unless it names something as it stands."""
     path = path.removeprefix("localhost") if path.startswith("localhost/") else path
     if not os.path.exists(path):
-        path = urllib.parse.unquote(path)
+        path = _unescaped(path)
     return os.path.abspath(path)
 
 
@@ -204,7 +203,7 @@ def _remote(scheme: str, rest: str, text: str) -> tuple[str, str]:
             rest, query = rest.split("?", 1)
             query = f"?{query}"
         host, slash, key = rest.partition("/")
-        rest = host + slash + urllib.parse.unquote(key)
+        rest = host + slash + _unescaped(key)
     host, _, key = rest.partition("/")
     if not host:
         raise ParameterError(f"{text} names no {'bucket' if scheme in ('s3', 'gs') else 'host'}")
@@ -212,6 +211,14 @@ def _remote(scheme: str, rest: str, text: str) -> tuple[str, str]:
     if any(part in (".", "..") for part in parts):
         raise ParameterError(f"{text}: '.' and '..' have no meaning in a {scheme}:// path")
     return "/".join([f"{scheme}://{host}", *parts]), query
+
+
+def _unescaped(path: str) -> str:
+    if "%" not in path:
+        return path
+    import urllib.parse
+
+    return urllib.parse.unquote(path)
 
 
 def _by_suffix(location: Location) -> Location:

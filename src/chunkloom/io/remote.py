@@ -46,6 +46,20 @@ def kvstore_spec(location: Location) -> dict[str, Any]:
     return _spec(location, _accepted.get(location.root) or _ways(location)[0])
 
 
+def open_for_writing(location: Location) -> Any:
+    """The tensorstore `KvStore` of the folder at `location`, with the user's credentials where there are any."""
+    import tensorstore as ts
+
+    if location.scheme not in ("s3", "gs"):
+        raise AccessError(f"{location} cannot be written to: expected a local path, s3:// or gs://")
+    # Reading a public bucket goes unsigned, or through plain https; writing does not.
+    spec = _spec(location, "credentials" if location.scheme == "gs" or has_aws_credentials() else "anonymous")
+    try:
+        return ts.KvStore.open(spec, context=context()).result()
+    except Exception as error:
+        raise translate(error, location.base) from error
+
+
 def read(location: Location, key: str, limit: int | None) -> tuple[bytes, str] | None:
     """Bytes and generation of one key; None for 404."""
     found = _ask(location, key, None)

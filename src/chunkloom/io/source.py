@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +16,15 @@ from numpy.typing import NDArray
 from chunkloom.errors import ParameterError
 from chunkloom.geometry import Box
 from chunkloom.io import discover
-from chunkloom.io.chunkwise import ChunkwiseReader
 from chunkloom.io.discover import Level
 from chunkloom.io.layout import ArrayLayout, StoredLayout
 from chunkloom.io.metadata import ArrayMeta
 from chunkloom.io.paths import parse_path
 from chunkloom.io.placement import SPACE
 from chunkloom.io.store import Store, digest
+
+if TYPE_CHECKING:
+    from chunkloom.io.chunkwise import ChunkwiseReader
 
 
 class Reader(Protocol):
@@ -67,12 +69,14 @@ class StoredArray:
             chunk_shape=tuple(level.meta.chunk_shape[stored.index(axis)] for axis in kept),
         )
         self.stored_layout: StoredLayout | None = self._passable(level.layout.stored)
-        self._reader = open_reader(level.store, level.layout)
+        # Readers are made when the first box is read: one imports tensorstore, which takes as long as copying a volume.
+        self._opened: Reader | None = None
+        if level.layout.reader != "tensorstore" or not level.store.location.is_local:
+            self._opened = open_reader(level.store, level.layout)
         # Local chunks that are wanted whole are decoded where they are asked for: no other thread, no copy.
         plain = self.stored_layout is not None and not picked and level.store.location.is_local
-        self._whole_chunks = (
-            ChunkwiseReader(level.store, level.layout) if plain and level.layout.format != "precomputed" else None
-        )
+        self._by_chunk = plain and level.layout.format != "precomputed"
+        self._whole_chunks: ChunkwiseReader | None = None
 
     def read(self, box: Box) -> NDArray[Any]:
         """The voxels of `box` (z, y, x; inside the array): channels first, C order, native byte order.
@@ -84,12 +88,21 @@ class StoredArray:
         ChunkReadError, AccessError
             When a chunk that should be there cannot be read.
         """
-        index = None if self._whole_chunks is None else self._chunk_that_is(box)
-        if index is not None and self._whole_chunks is not None:
+        index = self._chunk_that_is(box) if self._by_chunk else None
+        if index is not None:
+            if self._whole_chunks is None:
+                from chunkloom.io.chunkwise import ChunkwiseReader
+
+                self._whole_chunks = ChunkwiseReader(self._level.store, self._level.layout)
             return self._whole_chunks.chunk(index)
         out = np.empty((*self.meta.shape[:-3], *box.shape), self.meta.dtype)
         self.read_into(box, out)
         return out
+
+    def _reader(self) -> Reader:
+        if self._opened is None:
+            self._opened = open_reader(self._level.store, self._level.layout)
+        return self._opened
 
     def _chunk_that_is(self, box: Box) -> tuple[int, ...] | None:
         """The index of the chunk that `box` is, cut where the array ends; None when it is not one whole chunk."""
@@ -117,7 +130,7 @@ class StoredArray:
         # A view of `out` in stored axis order, with the selected axes back as axes of one voxel.
         view = out.transpose([int(i) for i in np.argsort(self._permutation)])
         view = np.expand_dims(view, tuple(i for i, picked in enumerate(self._picked) if picked is not None))
-        self._reader.read_into(Box(tuple(lo), tuple(hi)), view)
+        self._reader().read_into(Box(tuple(lo), tuple(hi)), view)
 
     def identity(self) -> str:
         """What this array is: its path and the state (time and size, or ETag) of every metadata document behind it."""
@@ -132,6 +145,14 @@ class StoredArray:
         ParameterError
             When this array has no `stored_layout`.
         """
+        return self._level.store.read(self._stored_key(index))
+
+    def stored_file(self, index: tuple[int, ...]) -> str | None:
+        """The local file that `stored_chunk` reads, whether it is there or not; None for a remote array."""
+        location = self._level.store.location
+        return f"{location.base.rstrip('/')}/{self._stored_key(index)}" if location.is_local else None
+
+    def _stored_key(self, index: tuple[int, ...]) -> str:
         if self.stored_layout is None:
             raise ParameterError(f"{self.meta.path} has no stored chunks of its own to send on")
         chunk = self._level.meta.chunk_shape
@@ -140,7 +161,7 @@ class StoredArray:
             by_axis[axis] if picked is None else picked // size
             for axis, picked, size in zip(self._level.meta.axes, self._picked, chunk, strict=True)
         ]
-        return read_stored_chunk(self._level.store, self._level.layout, tuple(full))
+        return stored_key(self._level.layout, tuple(full))
 
     def _passable(self, stored: StoredLayout | None) -> StoredLayout | None:
         if stored is None or self._permutation != sorted(self._permutation):
@@ -259,22 +280,23 @@ def open_reader(store: Store, layout: ArrayLayout) -> Reader:
         from chunkloom.io.tiff_reader import TiffReader
 
         return TiffReader(store, layout)
+
     from chunkloom.io.chunkwise import ChunkwiseReader
 
     return ChunkwiseReader(store, layout)
 
 
-def read_stored_chunk(store: Store, layout: ArrayLayout, index: tuple[int, ...]) -> bytes | None:
-    """The bytes of one chunk file, by its index in the layout's axis order."""
+def stored_key(layout: ArrayLayout, index: tuple[int, ...]) -> str:
+    """The file of one chunk, by its index in the layout's axis order."""
     from chunkloom.io import n5, precomputed, zarr2, zarr3
 
     if layout.format == "zarr2":
-        return store.read(zarr2.chunk_key(index, layout.details.separator))
+        return zarr2.chunk_key(index, layout.details.separator)
     if layout.format == "zarr3":
-        return store.read(zarr3.chunk_key(index, layout.details.encoding, layout.details.separator))
+        return zarr3.chunk_key(index, layout.details.encoding, layout.details.separator)
     if layout.format == "n5":
-        return store.read(n5.chunk_key(index))
-    return store.read(precomputed.chunk_key(index, layout))
+        return n5.chunk_key(index)
+    return precomputed.chunk_key(index, layout)
 
 
 def _picked(meta: ArrayMeta, select: Mapping[str, int]) -> dict[str, int]:

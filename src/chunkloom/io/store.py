@@ -15,7 +15,6 @@ import math
 import os
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,6 +96,8 @@ class Store:
         """`read_json` of several keys at once. A key that failed has its exception as value."""
         if self.location.is_local or len(keys) < 2:
             return {key: self._json_or_error(key) for key in keys}
+        from concurrent.futures import ThreadPoolExecutor
+
         with ThreadPoolExecutor(max_workers=min(8, len(keys))) as pool:
             return dict(zip(keys, pool.map(self._json_or_error, keys), strict=True))
 

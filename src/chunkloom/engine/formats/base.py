@@ -160,50 +160,61 @@ def padded(block: Array, level: Level) -> Array:
 
 
 def canonical_json(data: Any) -> bytes:
-    """`data` as strict JSON: members in the order given, 2 spaces, a final newline, numbers as ECMAScript prints.
+    """`data` as strict JSON: members in the order given, 2 spaces, one item a line, a final newline.
 
-    Raises `ValueError` for a number JSON cannot hold.
+    Numbers are printed as ECMAScript prints them, so that another implementation writes the same bytes. Raises
+    `ParameterError` for what JSON cannot hold.
     """
-    return (_json_text(data, "\n") + "\n").encode()
+    return (_text(data, "") + "\n").encode()
 
 
-def _json_text(data: Any, newline: str) -> str:
-    inner = newline + "  "
-    if isinstance(data, dict):
-        members = [f"{json.dumps(str(key), ensure_ascii=False)}: {_json_text(v, inner)}" for key, v in data.items()]
-        return "{" + inner + f",{inner}".join(members) + newline + "}" if members else "{}"
-    if isinstance(data, list | tuple):
-        items = [_json_text(value, inner) for value in data]
-        return "[" + inner + f",{inner}".join(items) + newline + "]" if items else "[]"
-    if isinstance(data, float):
-        return ecmascript_number(data)
-    return json.dumps(data, ensure_ascii=False)
+def _text(value: Any, indent: str) -> str:
+    deeper = indent + "  "
+    if isinstance(value, dict):
+        inside = [f"{deeper}{_quoted(name)}: {_text(item, deeper)}" for name, item in value.items()]
+        return "{\n" + ",\n".join(inside) + f"\n{indent}}}" if inside else "{}"
+    if isinstance(value, list | tuple):
+        inside = [deeper + _text(item, deeper) for item in value]
+        return "[\n" + ",\n".join(inside) + f"\n{indent}]" if inside else "[]"
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, float):
+        return number_text(value)
+    if value is None or isinstance(value, bool | int):
+        return json.dumps(value)
+    raise ParameterError(f"{value!r} ({type(value).__name__}) is nothing that JSON can hold")
 
 
-def ecmascript_number(value: float) -> str:
-    """A finite number as ECMAScript's Number::toString gives it (ECMA-262, 6.1.6.1.20)."""
+def _quoted(text: Any) -> str:
+    if not isinstance(text, str):
+        raise ParameterError(f"{text!r} is the name of a member: JSON has text there")
+    quoted = json.dumps(text, ensure_ascii=False)
+    # Half a surrogate pair is no character: it is escaped, as JSON.stringify does.
+    return re.sub("[\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", quoted)
+
+
+def number_text(value: float) -> str:
+    """A number as ECMAScript prints it (ECMA-262, Number::toString): `8`, `0.1`, `1e-7`, `1e+21`, `5e-324`."""
     if not math.isfinite(value):
-        raise ValueError(f"JSON has no number {value}")
+        raise ParameterError(f"{value} is a number that JSON cannot hold: write it as text")
     if value == 0:
         return "0"
     sign = "-" if value < 0 else ""
-    # Both languages give the shortest digits that read back as the number; they differ in how they are set.
-    mantissa, _, exponent = repr(abs(value)).partition("e")
+    mantissa, _, exponent = repr(abs(float(value))).partition("e")
     whole, _, fraction = mantissa.partition(".")
-    fraction = "" if fraction == "0" else fraction
     point = len(whole) + int(exponent or 0)
     digits = (whole + fraction).lstrip("0")
     point -= len(whole + fraction) - len(digits)
     digits = digits.rstrip("0")
-    n, k = point, len(digits)
-    if k <= n <= 21:
-        return sign + digits + "0" * (n - k)
-    if 0 < n <= 21:
-        return f"{sign}{digits[:n]}.{digits[n:]}"
-    if -6 < n <= 0:
-        return f"{sign}0.{'0' * -n}{digits}"
-    power = f"e{'+' if n > 0 else '-'}{abs(n - 1)}"
-    return sign + digits[0] + (f".{digits[1:]}" if k > 1 else "") + power
+    count = len(digits)
+    if count <= point <= 21:
+        return sign + digits + "0" * (point - count)
+    if 0 < point <= 21:
+        return f"{sign}{digits[:point]}.{digits[point:]}"
+    if -6 < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    more = f".{digits[1:]}" if count > 1 else ""
+    return f"{sign}{digits[0]}{more}e{'+' if point > 0 else '-'}{abs(point - 1)}"
 
 
 def ome_multiscales(volume: Volume, name: str, paths: list[str], version: str) -> list[dict[str, Any]]:
@@ -233,7 +244,7 @@ def ome_multiscales(volume: Volume, name: str, paths: list[str], version: str) -
     return [{**head, "name": name, "axes": axes, "datasets": datasets, **note}]
 
 
-def compress(codec: str, data: bytes | memoryview, itemsize: int) -> bytes:
+def compress(codec: str, data: bytes | memoryview, itemsize: int, gzip_level: int = 1) -> bytes:
     """`data` through the codec, at the fixed settings the metadata states."""
     if codec == "none":
         return bytes(data)
@@ -247,7 +258,7 @@ def compress(codec: str, data: bytes | memoryview, itemsize: int) -> bytes:
         import zlib
 
         # A gzip member with no time and no name: the same bytes every time.
-        made = zlib.compressobj(1, zlib.DEFLATED, 31)
+        made = zlib.compressobj(gzip_level, zlib.DEFLATED, 31)
         return made.compress(data) + made.flush()
     return bytes(numcodecs.Blosc("zstd", clevel=1, shuffle=1).encode(np.frombuffer(data, f"V{itemsize}")))
 

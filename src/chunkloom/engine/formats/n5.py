@@ -46,6 +46,10 @@ class N5(Format):
     name: ClassVar[str] = "n5"
 
     def metadata(self, volume: Volume, name: str) -> Metadata:
+        return {path: canonical_json(data) for path, data in self.documents(volume, name).items()}
+
+    def documents(self, volume: Volume, name: str) -> dict[str, Any]:
+        """`metadata`, before it is text."""
         finest = volume.levels[0]
         needs_cast(volume, DTYPES, "N5")
         factors = [
@@ -69,7 +73,7 @@ class N5(Format):
         documents: dict[str, Any] = {"attributes.json": group}
         for i, (level, factor) in enumerate(zip(volume.levels, factors, strict=True)):
             documents[f"s{i}/attributes.json"] = self.array_metadata(level, factor if whole else None)
-        return {path: canonical_json(data) for path, data in documents.items()}
+        return documents
 
     def array_metadata(self, level: Level, factor: Sequence[float] | None) -> dict[str, Any]:
         """The `attributes.json` of a level."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from chunkloom.engine.formats.base import (
@@ -39,20 +40,23 @@ class Precomputed(Format):
     name: ClassVar[str] = "precomputed"
 
     def metadata(self, volume: Volume, name: str) -> Metadata:
+        return {"info": canonical_json(self.info(volume, [f"s{i}" for i in range(len(volume.levels))]))}
+
+    def info(self, volume: Volume, keys: Sequence[str]) -> dict[str, Any]:
+        """The `info` of a volume whose levels lie at `keys`."""
         needs_cast(volume, DTYPES, "precomputed")
         finest = volume.levels[0]
         if len(finest.channels) > 1:
             raise FormatError(
                 f"precomputed holds one channel axis, this volume has {len(finest.channels)}: {finest.axes[:-3]}"
             )
-        info = {
+        return {
             "@type": "neuroglancer_multiscale_volume",
             "type": "image" if volume.kind == "image" or finest.dtype.kind == "f" else "segmentation",
             "data_type": finest.dtype.name,
             "num_channels": finest.channels[0] if finest.channels else 1,
-            "scales": [self.scale(f"s{i}", level) for i, level in enumerate(volume.levels)],
+            "scales": [self.scale(key, level) for key, level in zip(keys, volume.levels, strict=True)],
         }
-        return {"info": canonical_json(info)}
 
     def scale(self, key: str, level: Level) -> dict[str, Any]:
         """A level's entry in `info`."""

@@ -63,21 +63,9 @@ class Zarr3(Format):
         layout: dict[str, Any] = {"name": "bytes"}
         if level.dtype.itemsize > 1:
             layout["configuration"] = {"endian": "little"}
-        packing: dict[str, dict[str, Any]] = {
-            "zstd": {"name": "zstd", "configuration": {"level": 1, "checksum": False}},
-            "gzip": {"name": "gzip", "configuration": {"level": 1}},
-            "blosc": {
-                "name": "blosc",
-                "configuration": {
-                    "cname": "zstd",
-                    "clevel": 1,
-                    "shuffle": "shuffle",
-                    "typesize": level.dtype.itemsize,
-                    "blocksize": 0,
-                },
-            },
-        }
-        return [layout] if self.codec == "none" else [layout, packing[self.codec]]
+        if self.codec == "none":
+            return [layout]
+        return [layout, packing_codec(self.codec, level.dtype.itemsize)]
 
     def parse_key(self, path: str, volume: Volume) -> ChunkKey | None:
         first, *rest = path.split("/")
@@ -92,3 +80,13 @@ class Zarr3(Format):
 
     def encode(self, block: Array, level: Level) -> bytes:
         return compress(self.codec, little_endian(padded(block, level)), level.dtype.itemsize)
+
+
+def packing_codec(codec: str, itemsize: int, gzip_level: int = 1) -> dict[str, Any]:
+    """The JSON of a codec word other than "none"."""
+    if codec == "zstd":
+        return {"name": "zstd", "configuration": {"level": 1, "checksum": False}}
+    if codec == "gzip":
+        return {"name": "gzip", "configuration": {"level": gzip_level}}
+    settings = {"cname": "zstd", "clevel": 1, "shuffle": "shuffle", "typesize": itemsize, "blocksize": 0}
+    return {"name": "blosc", "configuration": settings}
