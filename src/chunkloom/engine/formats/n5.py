@@ -2,7 +2,7 @@
 
 Spec: github.com/saalfeldlab/n5, "File-system specification" 4.0.0. Axes are x first. Readers differ in where they look
 for voxel size and offset, so both are written: `pixelResolution`, `downsamplingFactors` and `scales` for viewers,
-`transform` (of centres, as in OpenOrganelle) for readers that place data in the world.
+`transform` (to the corner of voxel 0, as such attributes always meant) for readers that place data in the world.
 """
 
 from __future__ import annotations
@@ -77,8 +77,6 @@ class N5(Format):
 
     def array_metadata(self, level: Level, factor: Sequence[float] | None) -> dict[str, Any]:
         """The `attributes.json` of a level."""
-        from chunkloom.io.ome import ome_translation
-
         extra = len(level.channels)
         made: dict[str, Any] = {
             "dimensions": _x_first(level.shape),
@@ -92,7 +90,7 @@ class N5(Format):
         made["transform"] = {
             "axes": list(level.axes[-3:]),
             "scale": list(level.voxel_size_nm),
-            "translate": list(ome_translation(level.grid.corner_nm, level.voxel_size_nm)),
+            "translate": list(level.grid.corner_nm),
             "units": ["nm", "nm", "nm"],
         }
         return made

@@ -2,7 +2,7 @@
 
 Spec: neuroglancer, src/datasource/precomputed/volume.md. Axes are x first; chunks are cut where the data ends. The
 format holds a whole number of voxels as offset: the corner is floored to one, and the exact corner stands in the extra
-member `chunkloom_corner_nm` (x first, as all of the file is).
+member `chunkloom_corner_nm` (z, y, x, as all that is ours).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Precomputed(Format):
             "voxel_offset": list(voxel_offset(level)[::-1]),
             "chunk_sizes": [list(level.spatial_chunk[::-1])],
             "encoding": "raw",
-            "chunkloom_corner_nm": list(level.grid.corner_nm[::-1]),
+            "chunkloom_corner_nm": list(level.grid.corner_nm),
         }
 
     def parse_key(self, path: str, volume: Volume) -> ChunkKey | None:
