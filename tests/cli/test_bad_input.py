@@ -108,6 +108,11 @@ def test_a_declared_shape_that_is_wrong(chunkloom, raw, tmp_path):
     refused(chunkloom("infer", "onnx", "--path", channels, "-d", raw), "declares an output of shape")
 
 
+def test_a_missing_option_is_named(chunkloom, raw):
+    refused(chunkloom("infer", "onnx", "-d", raw), "--path")
+    refused(chunkloom("infer", "script", "-d", raw), "--script-path")
+
+
 def test_unknown_kind_of_model_with_the_nearest(chunkloom, raw):
     refused(chunkloom("infer", "onxx", "-d", raw), "onxx", "onnx")
 

@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from chunkloom.engine.formats.base import canonical_json, ecmascript_number
+from chunkloom.engine.formats.base import canonical_json, number_text
 
 KNOWN = {
     0.0: "0",
@@ -32,7 +32,7 @@ KNOWN = {
 
 @pytest.mark.parametrize("value", KNOWN, ids=repr)
 def test_known_numbers(value):
-    assert ecmascript_number(value) == KNOWN[value]
+    assert number_text(value) == KNOWN[value]
 
 
 def test_random_numbers_are_printed_as_node_prints_them():
@@ -46,7 +46,7 @@ def test_random_numbers_are_printed_as_node_prints_them():
     given = json.dumps([repr(v) for v in values])
     code = code.replace("v.map(String)", "v.map(t=>String(Object.is(Number(t),-0)?0:Number(t)))")
     done = subprocess.run(["node", "-e", code], input=given, capture_output=True, text=True, check=True)
-    assert [ecmascript_number(v) for v in values] == json.loads(done.stdout)
+    assert [number_text(v) for v in values] == json.loads(done.stdout)
 
 
 def test_the_layout_is_that_of_json_stringify_with_two_spaces():

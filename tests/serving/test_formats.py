@@ -89,6 +89,20 @@ def test_n5_and_precomputed_have_channels_and_levels(serve, word):
         assert np.array_equal(read_with_tensorstore(f"{server.url}/a/{word}/s{i}", word), volume.read(level=i))
 
 
+@pytest.mark.parametrize("word", ["zarr2", "zarr3", "n5", "precomputed"])
+def test_every_format_says_the_same_place_and_voxel_size_to_our_own_reader(serve, word):
+    from chunkloom import open_volume
+
+    array = values("uint8", (20, 33, 21))
+    made = array_volume(array, voxel_size_nm=(50, 4.6, 3.24), corner_nm=(-25, 1.7, 100), chunk=(10, 10, 10))
+    server = serve({"a": Pipeline(made)})
+    read = open_volume(f"{server.url}/a/{word}")
+    assert np.allclose(read.levels[0].grid.voxel_size_nm, (50, 4.6, 3.24), rtol=1e-9)
+    assert np.allclose(read.levels[0].grid.corner_nm, (-25, 1.7, 100), rtol=0, atol=1e-9)
+    assert np.allclose(read.levels[1].grid.corner_nm, (-25, 1.7, 100), rtol=0, atol=1e-9)
+    assert np.array_equal(read.read(), array)
+
+
 @pytest.mark.parametrize(
     ("word", "dtype", "cast"),
     [

@@ -61,7 +61,9 @@ def kind_command(name: str, cls: type[Any]) -> click.Command:
     summary = (cls.__doc__ or "").strip().partition("\n")[0]
     made = click.command(name, help=summary)(run)
     options = [
-        click.Option([f"--{p.name.replace('_', '-')}", p.name], required=p.required, default=p.default, help=p.help)
+        click.Option([f"--{p.name.replace('_', '-')}", p.name], required=True, help=p.help)
+        if p.required
+        else click.Option([f"--{p.name.replace('_', '-')}", p.name], default=p.default, help=p.help)
         for p in described
     ]
     options += [

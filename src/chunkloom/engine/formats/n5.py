@@ -2,7 +2,7 @@
 
 Spec: github.com/saalfeldlab/n5, "File-system specification" 4.0.0. Axes are x first. Readers differ in where they look
 for voxel size and offset, so both are written: `pixelResolution`, `downsamplingFactors` and `scales` for viewers,
-`transform` (its translate is the corner, as in all metadata older than OME's) for readers that place data in the world.
+`transform` (to the corner of voxel 0, as such attributes always meant) for readers that place data in the world.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Spec: neuroglancer, src/datasource/precomputed/volume.md. Axes are x first; chunks are cut where the data ends. The
 format holds a whole number of voxels as offset: the corner is floored to one, and the exact corner stands in the extra
-member `chunkloom_corner_nm` (z, y, x).
+member `chunkloom_corner_nm` (z, y, x, as all that is ours).
 """
 
 from __future__ import annotations
