@@ -546,3 +546,22 @@ def test_a_target_that_is_a_file_or_a_web_address_is_refused(tmp_path):
         materialize(volume(), tmp_path / "a")
     with pytest.raises(ParameterError, match="nothing is written over http"):
         materialize(volume(), "http://127.0.0.1/a")
+
+
+def test_objects_joined_over_chunks_are_written_with_one_id_each(tmp_path):
+    import scipy.ndimage
+
+    rng = np.random.default_rng(3)
+    data = (scipy.ndimage.gaussian_filter(rng.normal(size=(37, 50, 41)), 2) > 0.03).astype(np.uint8) * 255
+    made = Pipeline(array_volume(data, chunk=(16, 16, 16)), [ops.Threshold(low=120), ops.ConnectedComponents()])
+    reports = []
+    materialize(made, tmp_path / "a", box=BOX, progress=reports.append)
+    found = by_zarr_python(tmp_path / "a", "zarr3")
+    expected, _ = scipy.ndimage.label(data, scipy.ndimage.generate_binary_structure(3, 1))
+    # The same objects, cut out of the chunks that the box touches.
+    assert np.array_equal(found == 0, data[INSIDE] == 0)
+    pairs = np.unique(np.stack([found.ravel(), expected[INSIDE].ravel().astype(np.uint64)]), axis=1)
+    assert len(np.unique(pairs[0])) == pairs.shape[1] == len(np.unique(expected[INSIDE]))
+    assert reports[-1].computed == reports[-1].needed == 36
+    with pytest.raises(ParameterError, match="joined over chunks"):
+        materialize(made, tmp_path / "b", levels=[1])

@@ -283,7 +283,7 @@ def _write(
             place.write(key, text)
         writers = [
             ArrayWriter(job, store, place, record, skip_empty=request.skip_empty, counts=counts, stop=stop)
-            for job in _jobs(request, place)
+            for job in _jobs(request, place, counts, stop)
         ]
         for writer in writers:
             writer.take_stock()
@@ -316,20 +316,36 @@ def _check(stop: Stop, request: Request, counts: Counts) -> None:
         )
 
 
-def _jobs(request: Request, place: LocalTarget | BucketTarget) -> list[Job]:
+def _jobs(request: Request, place: LocalTarget | BucketTarget, counts: Counts, stop: Stop) -> list[Job]:
     jobs, first = [], 0
     for number, (region, factor) in enumerate(zip(request.regions, request.factors, strict=True)):
         plan = request.plan.arrays[number][2]
-        jobs.append(Job(_opener(request, place, number, factor), region, plan, number, first))
+        opened = _computed(request, counts, stop) if factor is None else _written(request, place, number, factor)
+        jobs.append(Job(opened, region, plan, number, first))
         first += region.pieces.size
     return jobs
 
 
-def _opener(
-    request: Request, place: LocalTarget | BucketTarget, number: int, factor: tuple[int, ...] | None
-) -> Callable[[], Volume]:
-    if factor is None:
+def _computed(request: Request, counts: Counts, stop: Stop) -> Callable[[], Volume]:
+    """The volume that was asked for; where its objects are joined over chunks, with one id for each."""
+    if request.volume.seams is None:
         return lambda: request.volume
+
+    def joined() -> Volume:
+        from chunkloom.engine.finalize import finalize
+        from chunkloom.engine.sweep import in_threads
+
+        region, each = request.regions[0], in_threads(request.plan.arrays[0][2].concurrency)
+        counts.needed += region.chunks.size
+        return finalize(request.volume, region.box, each=each, work=stop, progress=lambda *_: counts.report(1))
+
+    return joined
+
+
+def _written(
+    request: Request, place: LocalTarget | BucketTarget, number: int, factor: tuple[int, ...]
+) -> Callable[[], Volume]:
+    """A coarser version of the array before this one, once that is written."""
 
     def written() -> Volume:
         from chunkloom.engine.sources import open_volume
@@ -438,6 +454,11 @@ def _regions(
     numbers = sorted({0} if levels is None else set(levels))
     if not numbers:
         raise ParameterError("levels is empty: name at least one level, 0 is the finest")
+    if volume.seams is not None and numbers != [0]:
+        raise ParameterError(
+            f"levels is {numbers}: objects that are joined over chunks get their ids at the finest level; write level "
+            "0, and make coarser ones with pyramid"
+        )
     first = volume.level(numbers[0])
     voxels = voxel_box(first, box)
     regions = []

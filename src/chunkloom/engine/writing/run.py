@@ -51,7 +51,8 @@ class Progress:
     bytes
         Bytes of those files.
     computed, needed
-        Served chunks computed by this run (or passed on as they are stored), of those it has to.
+        Served chunks computed by this run (or passed on as they are stored), of those it has to. Twice each where
+        objects are joined over chunks: once to find which are one, once to write them.
     files
         Files written: as many as `written` but for shards.
     """
@@ -180,6 +181,8 @@ class ArrayWriter:
 
     def run(self) -> None:
         """Write what is not done. Raises what made it stop."""
+        if self._feeding is not None and not self._feeding.any():
+            return
         volume = self._job.open()
         stored = self._passable(volume)
         read = self._reader(volume)
