@@ -1,0 +1,40 @@
+"""Keeping what a volume keeps within bounds while it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from chunkloom.engine.cache import ChunkCache
+from chunkloom.engine.volume import Volume
+
+
+@contextmanager
+def caches_limited(volume: Volume, limit: int | None) -> Iterator[None]:
+    """While the block runs, the caches of a volume take at most `limit` bytes together; as they are for None."""
+    caches = [] if limit is None else caches_of(volume)
+    before = [cache.kept.limit for cache in caches]
+    for cache in caches:
+        assert limit is not None
+        cache.kept.shrink(min(cache.kept.limit, limit // len(caches)))
+    try:
+        yield
+    finally:
+        for cache, old in zip(caches, before, strict=True):
+            cache.kept.limit = old
+
+
+def caches_of(volume: Volume) -> list[ChunkCache]:
+    """Every cache that a volume or what it is made of keeps chunks in."""
+    from chunkloom.engine.chunked import process_cache
+
+    found: dict[int, ChunkCache] = {id(process_cache()): process_cache()}
+    waiting: list[Any] = [volume]
+    while waiting:
+        one = waiting.pop()
+        cache = getattr(one, "cache", None)
+        if isinstance(cache, ChunkCache):
+            found[id(cache)] = cache
+        waiting += [v for v in (getattr(one, "source", None), *getattr(one, "stages", ())) if isinstance(v, Volume)]
+    return list(found.values())
