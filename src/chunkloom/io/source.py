@@ -69,14 +69,14 @@ class StoredArray:
             chunk_shape=tuple(level.meta.chunk_shape[stored.index(axis)] for axis in kept),
         )
         self.stored_layout: StoredLayout | None = self._passable(level.layout.stored)
-        # Readers are made when the first box is read: one imports tensorstore, which takes as long as copying a volume.
-        self._opened: Reader | None = None
-        if level.layout.reader != "tensorstore" or not level.store.location.is_local:
-            self._opened = open_reader(level.store, level.layout)
         # Local chunks that are wanted whole are decoded where they are asked for: no other thread, no copy.
         plain = self.stored_layout is not None and not picked and level.store.location.is_local
         self._by_chunk = plain and level.layout.format != "precomputed"
         self._whole_chunks: ChunkwiseReader | None = None
+        # Where that serves, the other reader is made when it is needed: it imports tensorstore, which takes as long as
+        # copying a volume. Elsewhere it is made now, and says now what it cannot read.
+        lazily = self._by_chunk and level.layout.reader == "tensorstore"
+        self._opened: Reader | None = None if lazily else open_reader(level.store, level.layout)
 
     def read(self, box: Box) -> NDArray[Any]:
         """The voxels of `box` (z, y, x; inside the array): channels first, C order, native byte order.
