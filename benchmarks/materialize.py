@@ -14,6 +14,7 @@ two processors     what the second thread gains, against what two independent ba
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -24,6 +25,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from serve import make_data
 
@@ -75,6 +77,18 @@ for corner in itertools.product(range(0, n, 64), repeat=3):
     b[tuple(slice(c, c + 64) for c in corner)] = (smooth >= 120).astype(np.uint8)
 """
 
+OURS = """
+import json, sys
+from chunkloom import Pipeline, materialize, open_volume, ops
+from chunkloom.memory import keep_freed_memory
+keep_freed_memory()
+source, target, options = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+volume = open_volume(source)
+if options.pop("smooth", False):
+    volume = Pipeline(volume, [ops.Gaussian(sigma=1.5), ops.Threshold(low=120)])
+materialize(volume, target, **options)
+"""
+
 BARE = """
 import sys
 import numpy as np
@@ -116,9 +130,9 @@ def take_all(many: list[list[str]], env: dict[str, str] = ONE_BLAS_THREAD) -> Ta
     return Taken(cpu, time.perf_counter() - began)
 
 
-def ours(source: Path, target: Path, *options: str) -> list[str]:
+def ours(source: Path, target: Path, **options: Any) -> list[str]:
     shutil.rmtree(target, ignore_errors=True)
-    return [sys.executable, "-m", "chunkloom", "materialize", str(source), str(target), "--json", *options]
+    return [sys.executable, "-c", OURS, str(source), str(target), json.dumps(options)]
 
 
 def turns(rounds: int, a: Callable[[], Taken], b: Callable[[], Taken]) -> tuple[list[Taken], list[Taken]]:
@@ -162,8 +176,6 @@ def main() -> None:
         folder = Path(text)
         source = make_data(folder, n, clevel=5)
         target, theirs = folder / "ours.zarr", folder / "theirs.zarr"
-        import json
-
         codecs = json.dumps(CODECS)
 
         def copy(word: str) -> Callable[[], Taken]:
@@ -178,19 +190,16 @@ def main() -> None:
             return take([sys.executable, "-c", SCIPY, str(source), str(theirs), str(n), codecs])
 
         if options.only in ("", "re-encoding"):
-            both("re-encoding", 1.1, lambda: take(ours(source, target, "--codec", "zstd")), copy("zarr3"))
-        matching = ("--format", "zarr2", "--codec", "blosc")
+            both("re-encoding", 1.1, lambda: take(ours(source, target, codec="zstd")), copy("zarr3"))
+        matching = {"format": "zarr2", "codec": "blosc"}
         if options.only in ("", "matching"):
-            both("matching codec, level", 0.3, lambda: take(ours(source, target, *matching)), copy("zarr2"))
-            edges = ",".join([f"0:{n}"] * 3)
-            both(
-                "matching codec, box", 0.3, lambda: take(ours(source, target, *matching, "--box", edges)), copy("zarr2")
-            )
-        smooth = ("--op", "gaussian:sigma=1.5", "--op", "threshold:low=120")
+            both("matching codec, level", 0.3, lambda: take(ours(source, target, **matching)), copy("zarr2"))
+            edges = [(0, n)] * 3
+            both("matching codec, box", 0.3, lambda: take(ours(source, target, **matching, box=edges)), copy("zarr2"))
         if options.only in ("", "gaussian"):
-            both("gaussian + threshold", 0.5, lambda: take(ours(source, target, *smooth)), scipy)
+            both("gaussian + threshold", 0.5, lambda: take(ours(source, target, smooth=True)), scipy)
         if options.only in ("", "two"):
-            row("two processors, gain", *two(source, target, smooth, rounds), 0.85, at_least=True)
+            row("two processors, gain", *two(source, target, rounds), 0.85, at_least=True)
     if not options.quick and not options.only:
         results = HERE / "results"
         results.mkdir(exist_ok=True)
@@ -200,13 +209,13 @@ def main() -> None:
     sys.exit(bool(missed))
 
 
-def two(source: Path, target: Path, smooth: tuple[str, ...], rounds: int) -> tuple[float, float]:
+def two(source: Path, target: Path, rounds: int) -> tuple[float, float]:
     """What a second thread gains us, and what a second process gains a bare one: the best of the rounds."""
     count = 2000
     mine, bare = [], []
     for _ in range(rounds):
-        one = take(ours(source, target, *smooth, "--workers", "1")).wall
-        mine.append(one / take(ours(source, target, *smooth, "--workers", "2")).wall)
+        one = take(ours(source, target, smooth=True, concurrency=1)).wall
+        mine.append(one / take(ours(source, target, smooth=True, concurrency=2)).wall)
         alone = take([sys.executable, "-c", BARE, str(2 * count)]).wall
         bare.append(alone / take_all([[sys.executable, "-c", BARE, str(count)]] * 2).wall)
     return max(mine), max(bare)
