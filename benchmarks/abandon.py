@@ -32,7 +32,7 @@ SIDE = 9  # chunks
 
 
 def serve() -> None:
-    """A server process: prints its port, then answers each line on stdin with what it has computed, and for how long."""
+    """A server process: prints its port, then answers each line on stdin with what it has computed."""
     from chunkloom import Pipeline, array_volume, create_app, ops
     from chunkloom.engine.cache import ChunkCache
     from chunkloom.serving.run import VolumeServer
@@ -78,7 +78,8 @@ class Server:
         self._process.wait(20)
 
     def state(self) -> dict[str, Any]:
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
         said: dict[str, Any] = json.loads(self._process.stdout.readline())
