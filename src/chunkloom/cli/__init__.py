@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         code = commands.main(arguments, prog_name="chunkloom", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else DONE)
-    except click.exceptions.Abort:
+    except (click.exceptions.Abort, KeyboardInterrupt):
         sys.exit(130)
     except click.ClickException as error:
         fail(error.format_message())

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from chunkloom.cli.options import Bytes, Selection, Triple
+from chunkloom.cli.options import LOG_LEVELS, Bytes, Selection, Triple
 
 
 class BoxText(click.ParamType[tuple[tuple[float | None, float | None], ...]]):
@@ -66,7 +66,7 @@ class BoxText(click.ParamType[tuple[tuple[float | None, float | None], ...]]):
 @click.option("--name", help="The volume's name in the metadata. Default: TARGET's.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and end.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result (or the plan) as one JSON object.")
-@click.option("--log-level", default="warning", show_default=True, help="debug, info, warning or error.")
+@click.option("--log-level", type=LOG_LEVELS, default="warning", show_default=True, help="How much to tell.")
 def materialize(source: str, target: str, **kw: Any) -> None:
     """Write SOURCE, ops over it or a model's prediction, or a box of it, to the store TARGET.
 

@@ -61,6 +61,9 @@ class Triple(click.ParamType[tuple[int, ...]]):
         return numbers * 3 if len(numbers) == 1 else numbers
 
 
+LOG_LEVELS = click.Choice(["debug", "info", "warning", "error"], case_sensitive=False)
+
+
 def server_options(function: F) -> F:
     """Where and how to serve."""
     options = [
@@ -93,7 +96,7 @@ def server_options(function: F) -> F:
         click.option(
             "--allow-code", is_flag=True, help="Let holders of the token run Python code here: ops and models of it."
         ),
-        click.option("--log-level", default="warning", show_default=True, help="debug, info, warning or error."),
+        click.option("--log-level", type=LOG_LEVELS, default="warning", show_default=True, help="How much to tell."),
     ]
     for option in reversed(options):
         function = option(function)

@@ -61,17 +61,28 @@ def say_notes(served: Served) -> None:
 def ending_cleanly() -> Iterator[None]:
     """SIGINT, SIGTERM and SIGHUP unwind the block, so that everything it started is stopped; exit 128 + n."""
 
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    came: list[int] = []
+
     def interrupt(number: int, frame: FrameType | None) -> None:
+        # One is enough: another would hit what is being stopped, in the middle.
+        for each in numbers:
+            signal.signal(each, signal.SIG_IGN)
+        came.append(number)
         raise Interrupted(number)
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    before = {number: signal.signal(number, interrupt) for number in numbers}
     try:
         yield
-    except Interrupted as ended:
-        sys.exit(128 + ended.number)
+    except BaseException:
+        # Libraries turn what is raised in the middle of them into errors of their own.
+        if came:
+            sys.exit(128 + came[0])
+        raise
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        if not came:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 @contextmanager

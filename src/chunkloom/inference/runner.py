@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -57,8 +59,13 @@ class ModelRunner:
         """
         geometry = self.model.geometry
         shape = (geometry.input_channels, *geometry.input_shape)
-        extreme = np.random.default_rng(0).standard_normal(shape).astype(np.float32) * 100
-        out = self.forward(extreme)
+        try:
+            extreme = np.random.default_rng(0).standard_normal(shape, dtype=np.float32) * 100
+        except MemoryError as error:
+            raise ModelError(f"model {self.model.name!r} declares an input of {shape}: {error}") from error
+        # What a model prints is for the person: stdout is for what other programs read.
+        with contextlib.redirect_stdout(sys.stderr):
+            out = self.forward(extreme)
         return Probe(float(out.min()), float(out.max()))
 
     def forward(self, block: Array, check: Callable[[], None] = lambda: None) -> Array:
@@ -69,6 +76,10 @@ class ModelRunner:
                 out = self.model.forward(block)
             except ChunkloomError:
                 raise
+            except (SystemExit, KeyboardInterrupt) as error:
+                raise ModelError(
+                    f"model {self.model.name!r}: its forward raises {type(error).__name__}({error}): it must return"
+                ) from error
             except Exception as error:
                 # Each framework raises classes of its own; the first line names the layer that failed.
                 reason = (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -74,6 +74,7 @@ class ChunkwiseReader:
             self._store.confirm(METADATA_KEYS[self._layout.format])
             raw = None  # see TensorstoreReader.read_into
         if raw is None:
+            self._store.confirm_folder()
             view[...] = self._layout.fill
             return
         voxels = self._decoder.decode(raw, self._store.where(key))

@@ -21,6 +21,7 @@ from chunkloom.io.layout import ArrayLayout, StoredLayout
 from chunkloom.io.metadata import ArrayMeta
 from chunkloom.io.paths import parse_path
 from chunkloom.io.placement import SPACE
+from chunkloom.io.soundness import check_whole
 from chunkloom.io.store import Store, digest
 
 if TYPE_CHECKING:
@@ -145,7 +146,13 @@ class StoredArray:
         ParameterError
             When this array has no `stored_layout`.
         """
-        return self._level.store.read(self._stored_key(index))
+        key = self._stored_key(index)
+        raw = self._level.store.read(key)
+        if raw is None:
+            self._level.store.confirm_folder()
+        elif self.stored_layout is not None:
+            check_whole(raw, self.stored_layout, self._level.store.where(key))
+        return raw
 
     def stored_file(self, index: tuple[int, ...]) -> str | None:
         """The local file that `stored_chunk` reads, whether it is there or not; None for a remote array."""

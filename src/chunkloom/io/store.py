@@ -141,6 +141,20 @@ class Store:
             raise ChunkReadError(f"{self.where(key)} is gone: chunks beside it cannot be told from missing ones")
         self._confirmed = now
 
+    def confirm_folder(self) -> None:
+        """Return when the local folder is still there, and for a remote place.
+
+        A file that is not there is a chunk that was never written only as long as the folder around it exists: a disk
+        that was unmounted, or data that was moved, is no fill value.
+
+        Raises
+        ------
+        ChunkReadError
+            When the folder is gone.
+        """
+        if self.location.is_local and not os.path.isdir(self.location.base):
+            raise ChunkReadError(f"{self.location.base} is gone: its chunks cannot be told from missing ones")
+
     def entries(self) -> Iterator[tuple[str, bool]]:
         """Name of each entry directly below, and whether it is a folder; nothing where listing is not possible."""
         if not self.location.is_local:

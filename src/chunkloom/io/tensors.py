@@ -41,6 +41,7 @@ class TensorstoreReader:
         try:
             if self._by_block is None:
                 self._copy(box, out)
+                self._store.confirm_folder()
             else:
                 self._by_block.read_into(box, out)
         except _NotByTensorstoreError:

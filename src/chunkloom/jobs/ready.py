@@ -13,6 +13,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from chunkloom.errors import ParameterError
+
 MARKER = "CELLMAP_FLOW_SERVER_IP("
 MARKER_END = ")CELLMAP_FLOW_SERVER_IP"
 
@@ -23,6 +25,8 @@ def write_ready_file(path: str, data: dict[str, Any]) -> None:
         print(json.dumps(data, separators=(",", ":")), flush=True)
         return
     target = Path(path)
+    if os.path.lexists(target) and (target.is_symlink() or not target.is_file()):
+        raise ParameterError(f"--ready-file {path}: is there and no plain file: name another, or - to print it")
     handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(handle, "w") as stream:
@@ -35,10 +39,11 @@ def write_ready_file(path: str, data: dict[str, Any]) -> None:
 
 
 def remove_ready_file(path: str) -> None:
-    """Remove the file if it is still there: reader and server may both delete it."""
+    """Remove the file if it is still there and this process's own: readers delete it too, and others write theirs."""
     if path != "-":
-        with contextlib.suppress(OSError):
-            os.unlink(path)
+        with contextlib.suppress(OSError, ValueError):
+            if json.loads(Path(path).read_text()).get("pid") == os.getpid():
+                os.unlink(path)
 
 
 def announce(url: str) -> None:

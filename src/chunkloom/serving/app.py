@@ -237,7 +237,7 @@ class ChunkApp:
         etag = served.etag(word, key)
         if answers.matches(etag, answers.header(scope, b"if-none-match")):
             return answers.not_modified(etag, cache)
-        if scope["method"] == "HEAD":
+        if scope["method"] == "HEAD" and served.passes(word, key.level) is None:
             return Answer(
                 {
                     "type": "http.response.start",

@@ -102,7 +102,7 @@ class Scale(Op):
 
 @dataclass(frozen=True)
 class Invert(Op):
-    """Bright for dark: the dtype's largest value minus the value for integers, not for bool, 1 - value for floats."""
+    """Bright for dark: smallest plus largest value of the dtype minus the value; not for bool; 1 - value for floats."""
 
     name: ClassVar[str] = "invert"
 

@@ -102,8 +102,11 @@ def run_script(path: Path) -> dict[str, Any]:
         line = _line_of(error, path)
         reason = error.msg if isinstance(error, SyntaxError) else error
         raise ModelError(f"{path}{line}: {type(error).__name__}: {reason}") from error
+    except (KeyboardInterrupt, GeneratorExit) as error:
+        raise ModelError(f"{path}{_line_of(error, path)}: raises {type(error).__name__}") from error
     finally:
-        sys.path.remove(str(path.resolve().parent))
+        with contextlib.suppress(ValueError):
+            sys.path.remove(str(path.resolve().parent))
     return names
 
 
@@ -164,6 +167,8 @@ def _voxels(names: dict[str, Any], voxels: str, nm: str, size: tuple[Any, ...], 
 def _version(path: Path, module: Any) -> str:
     digest = hashlib.blake2b(file_version(path).encode(), digest_size=8)
     for name, tensor in module.state_dict().items():
+        if not hasattr(tensor, "detach") or type(tensor).__name__.startswith("Uninitialized"):
+            raise ModelError(f"{path}: parameter {name!r} has no values yet (a lazy module): run it once in the script")
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().view(-1).numpy().tobytes())
     return digest.hexdigest()
