@@ -1,0 +1,1 @@
+"""What the dashboard does for one session. Knows no HTTP."""
