@@ -10,5 +10,5 @@ FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 def configure_logging(level: str = "INFO") -> None:
     """Send every record of `level` and above to stderr in chunkloom's format, replacing earlier handlers."""
     logging.basicConfig(level=level.upper(), format=FORMAT, force=True)
-    for noisy in ("uvicorn.access", "tornado.access", "urllib3"):
+    for noisy in ("uvicorn.access", "tornado.access", "urllib3", "httpx"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
