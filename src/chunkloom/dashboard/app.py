@@ -68,7 +68,11 @@ class Dashboard:
         path = route_path(scope)
         first = path.lstrip("/").split("/", 1)[0]
         if first == "volumes":
-            await self.chunks(_below(scope, "/volumes"), receive, send)
+            # Chunks alone: no list of what there is, and not the chunk server's own API.
+            if path.count("/") > 2 and path.split("/")[2] in self.chunks.volumes:
+                await self.chunks(_below(scope, "/volumes"), receive, send)
+            else:
+                await refuse(Refusal(404, "no such volume"), send)
             return
         refused = self.access.foreign(scope)
         if refused is not None:

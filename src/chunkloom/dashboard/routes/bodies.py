@@ -71,3 +71,11 @@ class SelectModels(BaseModel):
 
     selected_models: list[dict[str, Any]] = Field(default_factory=list)
     selected_hf_models: list[dict[str, Any]] = Field(default_factory=list)
+
+
+class BoxesWanted(BaseModel):
+    """`POST /api/bbx-generator`."""
+
+    dataset_path: str | None = Field(None, description="The volume to draw on; the session's when left out.")
+    num_boxes: int = Field(1, ge=0, le=10_000)
+    existing_bounding_boxes: list[dict[str, Any]] = Field(default_factory=list, max_length=10_000)

@@ -4,7 +4,7 @@ import { InputTab } from "./input.js";
 import { LogPanel } from "./logpanel.js";
 import { ModelsTab } from "./models.js";
 import { OutputTab } from "./output.js";
-import { dataset, listen, viewerUrl } from "./store.js";
+import { boxViewer, dataset, listen, viewerUrl } from "./store.js";
 import { Tabs } from "./tabs.js";
 import { ThemeSwitch } from "./theme.js";
 
@@ -19,11 +19,12 @@ const TABS = {
 };
 
 function Viewer() {
+  if (boxViewer.value) return html`<iframe key="boxes" src=${boxViewer.value} title="Neuroglancer, drawing boxes"></iframe>`;
   if (!viewerUrl.value) {
     return html`<div class="empty"><div><h2>Open a volume to begin</h2>
       <p>Type its path in the Input tab. What a model makes of it appears here, chunk by chunk, where you look.</p></div></div>`;
   }
-  return html`<iframe src=${viewerUrl.value} title="Neuroglancer" allow="clipboard-write; fullscreen"></iframe>`;
+  return html`<iframe key="view" src=${viewerUrl.value} title="Neuroglancer" allow="clipboard-write; fullscreen"></iframe>`;
 }
 
 function Page() {

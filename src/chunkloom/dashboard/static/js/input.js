@@ -1,5 +1,6 @@
 // The Input tab: which data, and what is done to it before the model sees it.
 import { post } from "./api.js";
+import { Boxes } from "./boxes.js";
 import { ChainTab } from "./chain.js";
 import { html, signal, useEffect, useRef } from "./html.js";
 import { dataset, refresh } from "./store.js";
@@ -57,5 +58,6 @@ export function InputTab() {
     </section>
     <section class="section" aria-label="What was found"><${Facts} /></section>
     <${ChainTab} kind="input_norm" />
+    <${Boxes} />
   </div>`;
 }

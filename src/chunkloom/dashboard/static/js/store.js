@@ -8,6 +8,7 @@ export const schema = given.schema;
 export const version = given.session.version;
 export const dataset = signal(given.session.dataset);
 export const viewerUrl = signal(given.session.neuroglancer_url);
+export const boxViewer = signal(null);
 export const chain = signal(given.session.pipeline);
 export const builder = signal(given.session.builder);
 export const models = signal(given.session.models);
