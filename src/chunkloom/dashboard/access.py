@@ -32,10 +32,10 @@ class Entered:
 class Access:
     """Decides on requests."""
 
-    def __init__(self, options: DashboardOptions, sessions: SessionStore, cookie_suffix: str = "") -> None:
+    def __init__(self, options: DashboardOptions, sessions: SessionStore) -> None:
         self.options, self.sessions = options, sessions
         # Cookies do not tell ports of one host apart.
-        self.cookie = f"{COOKIE}{cookie_suffix}"
+        self.cookie = f"{COOKIE}{options.cookie_suffix}"
         self._guard = Guard(options.api)
 
     def foreign(self, scope: Scope) -> Refusal | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
@@ -23,6 +24,7 @@ from chunkloom.dashboard.routes import ROUTERS
 from chunkloom.dashboard.routes.equivalences import take_equivalences
 from chunkloom.dashboard.services.models import ModelPool
 from chunkloom.dashboard.sessions import Session, SessionStore
+from chunkloom.dashboard.starting import fill
 from chunkloom.dashboard.state import Context
 from chunkloom.errors import ChunkloomError, ConflictError, VolumeNotFoundError
 from chunkloom.serving.answers import Message, Receive, Scope, Send
@@ -98,6 +100,9 @@ class Dashboard:
         if entered.welcome:
             await self._welcome(entered, scope, send)
             return
+        if not session.filled and path in ("/", "/pipeline-builder"):
+            session.filled, session.base_url = True, base_url(scope)
+            await run_in_threadpool(fill, self, session)
         if first in proxy.SEGMENTS:
             token = path.lstrip("/").split("/")[1:2]
             if first != "neuroglancer" and self.sessions.of_viewer(token[0] if token else "") is not session:

@@ -49,6 +49,7 @@ class DashboardOptions:
     hosts: tuple[str, ...] = field(default_factory=hosts_from_environment)
     start: Start = field(default_factory=Start)
     models_run_on: str = "auto"
+    cookie_suffix: str = ""
 
     @property
     def api(self) -> ApiOptions:

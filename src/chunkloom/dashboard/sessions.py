@@ -58,6 +58,7 @@ class Session:
     lock: threading.RLock = field(default_factory=threading.RLock)
     used: float = field(default_factory=time.monotonic)
     adopted: bool = False
+    filled: bool = False
 
     data_path: str | None = None
     volume: Volume | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from chunkloom.errors import ServerError
 
@@ -32,15 +32,13 @@ def bind(host: str, port: int) -> socket.socket:
     return made
 
 
-class VolumeServer:
-    """A chunk server on a bound port, in a thread of this process.
+class AppServer:
+    """An ASGI app answering on a bound port, in a thread of this process.
 
-    Use as a context manager: it answers inside, and is stopped with all its work outside.
+    Use as a context manager: it answers inside, and is stopped outside.
 
     Parameters
     ----------
-    app
-        From `create_app`.
     listening
         From `bind`; any free port of 127.0.0.1 when left out.
     also
@@ -49,7 +47,7 @@ class VolumeServer:
 
     def __init__(
         self,
-        app: ChunkApp,
+        app: Any,
         listening: socket.socket | None = None,
         also: socket.socket | None = None,
         *,
@@ -71,7 +69,7 @@ class VolumeServer:
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
 
-    def __enter__(self) -> VolumeServer:
+    def __enter__(self) -> Self:
         self.start()
         return self
 
@@ -104,14 +102,24 @@ class VolumeServer:
             self._thread.join(0.005)
 
     def stop(self) -> None:
-        """Stop answering, drop what waits, free the port. May be called twice."""
+        """Stop answering, free the port. May be called twice."""
         if self._server is not None:
             self._server.should_exit = True
         if self._thread is not None:
             self._thread.join(10)
-        self.app.scheduler.close()
         for listening in self._sockets:
             listening.close()
+
+
+class VolumeServer(AppServer):
+    """A chunk server: `app` is from `create_app`, and its work is dropped when it stops."""
+
+    app: ChunkApp
+
+    def stop(self) -> None:
+        """Stop answering, drop what waits, free the port. May be called twice."""
+        super().stop()
+        self.app.scheduler.close()
 
     def volumes(self) -> list[dict[str, Any]]:
         """What is served, as the ready file lists it."""
