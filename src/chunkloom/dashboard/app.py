@@ -59,7 +59,10 @@ class Dashboard:
         self.viewers = proxy.ViewerProxy()
         self.static = StaticFiles(directory=STATIC)
         self.api = make_api(self.context)
-        logging.getLogger("chunkloom").addHandler(self.logs)
+        logger = logging.getLogger("chunkloom")
+        logger.addHandler(self.logs)
+        if logger.getEffectiveLevel() > logging.INFO:
+            logger.setLevel(logging.INFO)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

@@ -124,9 +124,9 @@ function Node({ node }) {
     }
   };
   return html`<div class=${`node ${node.kind}`} style=${{ left: `${node.x}px`, top: `${node.y}px` }} role="button" tabindex="0" data-node=${node.id}
-    aria-pressed=${chosen.value === node.id} aria-label=${`${node.kind} ${node.name}`} onPointerDown=${onDown} onPointerMove=${onMove}
+    aria-pressed=${chosen.value === node.id} onPointerDown=${onDown} onPointerMove=${onMove}
     onPointerUp=${onUp} onKeyDown=${onKey} onFocus=${() => { chosen.value = node.id; }}>
-    <header>${node.name}</header><div title=${summary(node)}>${summary(node)}</div>
+    <header><span class="unseen">${node.kind} </span>${node.name}</header><div title=${summary(node)}>${summary(node)}</div>
   </div>`;
 }
 

@@ -2,7 +2,7 @@
 import { put } from "./api.js";
 import { Field } from "./fields.js";
 import { html, signal, useSignal } from "./html.js";
-import { chain, models, schema } from "./store.js";
+import { chain, chainPending, models, schema } from "./store.js";
 
 const WAIT_MS = 150;
 
@@ -21,16 +21,19 @@ let turn = 0;
 
 export function change(kind, steps) {
   chain.value = { ...chain.value, [kind]: steps };
+  chainPending.value = true;
   clearTimeout(timer);
   timer = setTimeout(send, WAIT_MS);
 }
 
 async function send() {
   const mine = ++turn;
+  timer = null;
   sending.value = true;
   try {
     await put("api/pipeline", chain.value);
     if (mine === turn) chainError.value = "";
+    if (mine === turn && timer === null) chainPending.value = false;
   } catch (error) {
     if (mine === turn) chainError.value = error.message;
   } finally {

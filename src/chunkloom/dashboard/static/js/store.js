@@ -10,6 +10,8 @@ export const dataset = signal(given.session.dataset);
 export const viewerUrl = signal(given.session.neuroglancer_url);
 export const boxViewer = signal(null);
 export const chain = signal(given.session.pipeline);
+// The person has changed the chain, and the server has not taken it yet: news must not undo that.
+export const chainPending = signal(false);
 export const builder = signal(given.session.builder);
 export const models = signal(given.session.models);
 export const layers = signal(given.session.layers);
@@ -23,7 +25,7 @@ export function take(session) {
   batch(() => {
     dataset.value = session.dataset;
     viewerUrl.value = session.neuroglancer_url;
-    chain.value = session.pipeline;
+    if (!chainPending.value) chain.value = session.pipeline;
     builder.value = session.builder;
     models.value = session.models;
     layers.value = session.layers;
