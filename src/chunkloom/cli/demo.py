@@ -41,7 +41,7 @@ def demo(data: str | None, model: str, once: bool, no_browser: bool, viewer_port
             source = PUBLIC if answers(public_address()) else SYNTHETIC
             kind = "a public volume" if source == PUBLIC else "a made-up volume (the public one does not answer)"
             running.say(f"No --data given: showing {kind}, {source}")
-        options = running.ServerOptions(**kw)
+        options = running.parse_options(kw)
         look(source, parse_model(model), options, once=once, no_browser=no_browser, viewer_port=viewer_port)
 
 

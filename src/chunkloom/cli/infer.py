@@ -53,7 +53,7 @@ def kind_command(name: str, cls: type[Any]) -> click.Command:
 
         parameters = {p.name: kw.pop(p.name) for p in described}
         with running.ending_cleanly():
-            options = running.ServerOptions(**kw)
+            options = running.parse_options(kw)
             model = cls(**parameters)
             look(data, model, options, ops=ops, once=once, no_browser=no_browser, viewer_port=viewer_port)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any, TextIO
@@ -47,5 +46,5 @@ def remove_ready_file(path: str) -> None:
 
 
 def announce(url: str) -> None:
-    """Print the address between the markers that older readers look for, on stderr."""
-    print(f"{MARKER}{url}{MARKER_END}", file=sys.stderr, flush=True)
+    """Print the address between the markers that older readers look for, on stdout."""
+    print(f"{MARKER}{url}{MARKER_END}", flush=True)
