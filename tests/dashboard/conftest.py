@@ -87,6 +87,7 @@ def dashboard(tmp_path):
         while not server.started:
             assert thread.is_alive()
             time.sleep(0.01)
+        made.pool.dashboard_url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         started.append((made, server, thread, listening))
         return Running(made, listening.getsockname()[1])
 

@@ -108,6 +108,7 @@ def serve_dashboard(
         stdout = stack.enter_context(running.stdout_kept())
         stack.callback(made.close)
         server = stack.enter_context(AppServer(made, listening))
+        made.pool.dashboard_url = server.url
         begin(made, server.url)
         link = f"{server.url}/?token={made.options.token}"
         ready = {"url": server.url, "host": server.host, "port": server.port, "pid": os.getpid(), "viewer": link}

@@ -38,11 +38,7 @@ class Guard:
 
     def refusal(self, scope: Scope) -> Refusal | None:
         """Why this request must not be answered; None when it may be."""
-<<<<<<< HEAD
-        return self.foreign(scope) or self._unauthorized(scope) or self._too_large(scope)
-=======
         return self.foreign(scope) or self._unauthorized(scope) or self.too_large(scope)
->>>>>>> s2-mserve
 
     def has_token(self, scope: Scope) -> bool:
         """Whether the request carries the token."""
@@ -58,10 +54,7 @@ class Guard:
         return any(hmac.compare_digest(secret, expected.encode()) for secret in given)
 
     def foreign(self, scope: Scope) -> Refusal | None:
-<<<<<<< HEAD
-=======
         """Why the name that the server is asked by, or the page that asks, is refused."""
->>>>>>> s2-mserve
         hosts = _values(scope["headers"], b"host")
         if len(hosts) != 1:
             return Refusal(400, f"expected one Host header, found {len(hosts)}")

@@ -38,7 +38,7 @@ async def create_model_config(body: CreateModel) -> dict[str, Any]:
     by_class = {cls.__name__: word for word, cls in model_types().items()}
     word = by_class.get(body.class_name, body.class_name)
     entry = {"type": word, **{key: value for key, value in body.params.items() if value not in (None, "")}}
-    build_model({key: value for key, value in entry.items() if key != "name"})
+    build_model(entry)
     return success(config=entry, entry=entry)
 
 

@@ -7,12 +7,10 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from chunkloom.errors import ServerError
 
@@ -25,6 +23,7 @@ class LocalServer:
 
     name: str
     argv: list[str]
+    environment: dict[str, str] = field(default_factory=dict)
     folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="chunkloom-model-")))
     process: subprocess.Popen[bytes] | None = None
 
@@ -48,7 +47,7 @@ class LocalServer:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                env={**os.environ, "PYTHONUNBUFFERED": "1", **self.environment},
             )
         until = time.monotonic() + PATIENCE_S
         while time.monotonic() < until:
@@ -86,8 +85,3 @@ class LocalServer:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(patience)
                 return
-
-
-def server_argv(entry: dict[str, Any], data_path: str) -> list[str]:
-    """The command line of a server of one model over one volume."""
-    return [sys.executable, "-m", "chunkloom", "serve", "--model", json.dumps(entry), "-d", data_path]

@@ -16,17 +16,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from chunkloom.chain.spec import PipelineSpec
 from chunkloom.dashboard.logs import as_session
-from chunkloom.dashboard.services.launching import LocalServer, server_argv
+from chunkloom.dashboard.services.launching import LocalServer
 from chunkloom.dashboard.services.layers import redraw
 from chunkloom.dashboard.sessions import Session
 from chunkloom.engine.sources import open_volume
 from chunkloom.errors import ChunkloomError, ParameterError, ServerError
+from chunkloom.serving.launch import entry_argv, server_environment
+from chunkloom.serving.protocol import layer_name
 from chunkloom.viewer.layers import LayerSpec
 
 if TYPE_CHECKING:
     from chunkloom.dashboard.state import Context
 
-MARK = "__CFLOW_ARGS__"
 State = Literal["starting", "running", "failed", "stopped"]
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,7 @@ class Server:
 
     key: str
     job: LocalServer
+    dashboard_url: str
     users: set[str] = field(default_factory=set)
     url: str | None = None
     info: dict[str, Any] = field(default_factory=dict)
@@ -71,11 +73,9 @@ class RunningModel:
 
     def layer(self, session: Session, color: str) -> LayerSpec:
         """The layer of its prediction under the session's chain. Raises `ChunkloomError` where it cannot be shown."""
-        blob = session.resolved.to_url_blob(
-            dashboard_url=f"{session.base_url}/equivalences/{session.equivalence_token}",
-            digest=session.resolved.digest(),
-        )
-        url = f"{self.server.url}/{self.server.info.get('name', self.name)}{MARK}{blob}{MARK}/zarr"
+        told = f"{self.server.dashboard_url}/equivalences/{session.equivalence_token}"
+        segment = layer_name(self.server.info["name"], session.resolved, dashboard_url=told)
+        url = f"{self.server.url}/{segment}/zarr"
         volume = open_volume(url)
         return LayerSpec.of_volume(volume, name=self.name, url=url, color=None if volume.kind == "labels" else color)
 
@@ -99,6 +99,8 @@ class ModelPool:
         self._servers: dict[str, Server] = {}
         self._closed = False
         self._context: Context | None = None
+        # As model servers reach it; known once it listens.
+        self.dashboard_url = ""
 
     def attach(self, context: Context) -> None:
         """The dashboard it works for."""
@@ -116,7 +118,7 @@ class ModelPool:
 
         if session.data_path is None:
             raise ParameterError("no data is open: open a volume first")
-        build_model({key: value for key, value in entry.items() if key != "name"})
+        build_model(entry)
         name = str(entry.get("name") or entry.get("type"))
         server = self._server(entry, session.data_path, session)
         running = RunningModel(name, entry, server)
@@ -176,7 +178,9 @@ class ModelPool:
                 raise ServerError("the dashboard is closing")
             server = self._servers.get(key)
             if server is None or server.error is not None or server.job.ended:
-                server = Server(key, LocalServer(str(entry.get("name")), server_argv(entry, data_path)))
+                argv = entry_argv(entry, data_path)
+                job = LocalServer(str(entry.get("name")), argv, server_environment(self.dashboard_url or None))
+                server = Server(key, job, self.dashboard_url)
                 self._servers[key] = server
                 threading.Thread(target=self._launch, args=(server,), daemon=True).start()
             server.users.add(session.id)
