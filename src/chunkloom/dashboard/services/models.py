@@ -11,21 +11,27 @@ import logging
 import threading
 import urllib.error
 import urllib.request
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from chunkloom.chain.spec import PipelineSpec
+from chunkloom.chain.spec import PipelineSpec, chain_is_segmentation
+from chunkloom.chain.steps import PostProcessor
 from chunkloom.dashboard.logs import as_session
 from chunkloom.dashboard.services.launching import LocalServer
 from chunkloom.dashboard.services.layers import redraw
 from chunkloom.dashboard.sessions import Session
 from chunkloom.engine.sources import open_volume
+from chunkloom.engine.volume import Kind
 from chunkloom.errors import ChunkloomError, ParameterError, ServerError
 from chunkloom.serving.launch import entry_argv, server_environment
+from chunkloom.serving.probe import output_display_range
 from chunkloom.serving.protocol import layer_name
 from chunkloom.viewer.layers import LayerSpec
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from chunkloom.dashboard.state import Context
 
 State = Literal["starting", "running", "failed", "stopped"]
@@ -77,7 +83,13 @@ class RunningModel:
         segment = layer_name(self.server.info["name"], session.resolved, dashboard_url=told)
         url = f"{self.server.url}/{segment}/zarr"
         volume = open_volume(url)
-        return LayerSpec.of_volume(volume, name=self.name, url=url, color=None if volume.kind == "labels" else color)
+        _, postprocess = session.resolved.build()
+        kind = kind_of_output(postprocess, volume.levels[0].dtype)
+        spec = LayerSpec.of_volume(volume, name=self.name, url=url, color=color)
+        shown = output_display_range(session.resolved.postprocess, self.server.info.get("output_class"))
+        if kind == "image" and shown is not None and volume.levels[0].dtype.kind == "f":
+            spec = replace(spec, display_range=shown)
+        return replace(spec, kind=kind, color=None if kind == "labels" else color)
 
     def described(self) -> dict[str, Any]:
         """For the page."""
@@ -232,6 +244,13 @@ class ModelPool:
                         else:
                             redraw(session)
             context.logs.tell("state", {"reason": "models"}, session.short)
+
+
+def kind_of_output(postprocess: Sequence[PostProcessor], dtype: np.dtype[Any]) -> Kind:
+    """What a chain's output is: a zarr address does not say."""
+    if not chain_is_segmentation(postprocess) or dtype.kind not in "iu":
+        return "image"
+    return "mask" if dtype.itemsize == 1 else "labels"
 
 
 def _own_chain(info: dict[str, Any]) -> PipelineSpec | None:

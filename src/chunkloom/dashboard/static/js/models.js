@@ -16,11 +16,16 @@ const titleOf = (entry) => entry.name ?? entry.type;
 async function select(entries) {
   busy.value = true;
   error.value = "";
+  const before = models.value;
+  // Shown at once; the answer says what became of it.
+  models.value = entries.map((entry) => before.find((m) => m.name === titleOf(entry) && m.state !== "failed")
+    ?? { name: titleOf(entry), entry, state: "starting", error: null, info: null });
   try {
     const answer = await post("api/models", { selected_models: entries, selected_hf_models: [] });
     models.value = answer.models;
   } catch (e) {
     error.value = e.message;
+    models.value = before;
   } finally {
     busy.value = false;
   }
