@@ -154,3 +154,17 @@ def test_which_ids_are_one_object_reaches_the_layer(opened):
     assert session.equivalences
     layer = session.viewer.state.layers["fibsem-membrane"].layer
     assert len(list(layer.equivalences.sets())) > 0
+
+
+def test_advice_warns_of_a_sigmoid_too_many(opened):
+    select(opened, ONNX)
+    settled(opened)
+    (advice,) = opened.ask("/api/model_advice").json["models"]
+    assert advice["postprocess_review"]["level"] == "ok"
+    assert advice["input_norm_matches"] is True
+    chain = opened.ask("/api/pipeline").json["pipeline"]
+    chain["postprocess"].append({"name": "SigmoidPostprocessor"})
+    opened.ask("/api/pipeline", "PUT", chain)
+    (advice,) = opened.ask("/api/model_advice").json["models"]
+    assert advice["postprocess_review"]["level"] == "warn"
+    assert "sigmoid" in advice["postprocess_review"]["message"]

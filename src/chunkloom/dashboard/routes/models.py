@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 from chunkloom.dashboard.routes.bodies import CreateModel, SelectModels
+from chunkloom.dashboard.services.advice import advice_on
 from chunkloom.dashboard.sessions import Session
 from chunkloom.dashboard.state import Context, context_of, in_session, session_of, success
 from chunkloom.models.registry import build_model, describe_parameters, model_types
@@ -68,6 +69,17 @@ async def select_models(body: SelectModels, request: Request) -> dict[str, Any]:
     answer = await in_session(request, work)
     context_of(request).logs.tell("state", {"reason": "models"}, session_of(request).short)
     return answer
+
+
+@router.get("/api/model_advice")
+async def model_advice(request: Request) -> dict[str, Any]:
+    """What is known of each running model's output, and whether the chain suits it."""
+
+    def work(session: Session, context: Context) -> dict[str, Any]:
+        running = [model for model in session.models.values() if model.state == "running"]
+        return success(models=[advice_on(session, model) for model in running])
+
+    return await in_session(request, work)
 
 
 @router.get("/api/job-logs")

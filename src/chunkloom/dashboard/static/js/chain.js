@@ -53,9 +53,11 @@ export function freshStep(described) {
   return step;
 }
 
-// The values a threshold can have: what the model was seen to give.
-function knownRange(kind, name) {
+// The values a threshold can have: what the steps before it, or else the model, were seen to give.
+function knownRange(kind, name, before) {
   if (kind !== "postprocess" || name !== "threshold") return undefined;
+  const last = before.map((s) => s.name).filter((n) => ["SigmoidPostprocessor", "DefaultPostprocessor"].includes(n)).at(-1);
+  if (last) return last === "SigmoidPostprocessor" ? [0, 1] : [0, 255];
   const info = models.value.find((m) => m.info?.output_class)?.info;
   if (info?.output_class === "signed_unit") return [-1, 1];
   if (info?.output_class === "unbounded") return [Math.min(0, info.output_min), Math.max(1, info.output_max)];
@@ -108,7 +110,7 @@ function StepCard({ kind, step, index, count, onChange, onRemove, onMove, onDrag
     <div class="body">
       ${described ? html`<p class="quiet small">${described.description}</p>` : html`<p class="notice bad">This step is not known here.</p>`}
       ${Object.entries(described?.properties ?? {}).filter(([name]) => name !== "name").map(([name, field]) => html`<${Field}
-        key=${name} id=${`${kind}-${index}-${name}`} name=${name} schema=${field} value=${step[name]} range=${knownRange(kind, name)}
+        key=${name} id=${`${kind}-${index}-${name}`} name=${name} schema=${field} value=${step[name]} range=${knownRange(kind, name, chain.value[kind].slice(0, index))}
         onChange=${(value) => onChange({ ...step, [name]: value })} />`)}
     </div>
   </article>`;
