@@ -278,16 +278,16 @@ def _cells(group: h5py.Group) -> dict[int, int]:
         numbers = json.loads("[" + text[1:-1].replace('"', "").replace(":", ",") + "]")
         cells = dict(zip(numbers[::2], numbers[1::2], strict=True))
         plain = set(map(type, numbers)) <= {int} and text.count(":") * 2 == text.count('"') == 2 * len(cells)
-        if plain and text[:1] == "{":
+        if plain and len(text) > 1 and text[0] + text[-1] == "{}":
             return cells
     except (ValueError, TypeError):
         pass
+    found = _json(group, "chunks", {})
     try:
-        return {int(c): int(n) for c, n in _json(group, "chunks", {}).items()}
+        return {int(c): int(n) for c, n in found.items()}
     except (ValueError, TypeError) as error:
-        raise FormatError(
-            f"{group.file.filename}: attribute 'chunks' of {group.name} holds no counts ({error}); expected chunk ids and whole numbers"
-        ) from error
+        where = f"{group.file.filename}: attribute 'chunks' of {group.name}"
+        raise FormatError(f"{where} holds no counts ({error}); expected chunk ids and whole numbers") from error
 
 
 def _read_tag(group: h5py.Group) -> TagCounts:
