@@ -198,5 +198,5 @@ def _check_table(table: ObjectTable, level: Level) -> None:
         at = int(np.flatnonzero(wrong)[0])
         raise ParameterError(
             f"the table of objects puts object {table.label_id[at]} at {table.centroid_nm[at].tolist()} nm, outside "
-            f"its own box in this volume, {low[at].tolist()} to {high[at].tolist()}: it is of another volume or voxel size"
+            f"its own box in this volume, {low[at].tolist()} to {high[at].tolist()}: is it of another volume?"
         )
