@@ -290,3 +290,31 @@ def test_a_file_without_provenance_is_read_as_it_is(network: NetworkFile) -> Non
     with NetworkFile.open(network.path) as again:
         again.placement("cell").append_entities((9, 9, 9), 2)
     assert (len(again.placement("cell")), set(again.provenance) >= {"storage_id", "state_id"}) == (17, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "cells"),
+    [
+        ('{"0": 3, "1": 3}', 6),
+        ('{ "0" :3,\n"1":  4.0 } ', 7),
+        ('{"0": 3, "0": 2}', 2),
+        ("{}", 0),
+        ("  {}  ", 0),
+    ],
+)
+def test_counts_are_read_however_their_json_is_written(network: NetworkFile, text: str, cells: int) -> None:
+    network.require_placement("cell")
+    network.close()
+    with h5py.File(network.path, "r+") as file:
+        file["placement/cell"].attrs["chunks"] = text
+    assert len(NetworkFile.open(network.path, "r").placement("cell")) == cells
+
+
+@pytest.mark.parametrize("text", ["", "{", "3", "[1]", "{1: 2}", '{"0": 3', '{"a": 3}', '{"0": "x"}', '{"1,2": 3}'])
+def test_counts_that_are_no_counts_are_an_error(network: NetworkFile, text: str) -> None:
+    network.require_placement("cell")
+    network.close()
+    with h5py.File(network.path, "r+") as file:
+        file["placement/cell"].attrs["chunks"] = text
+    with pytest.raises(FormatError, match="chunks"):
+        NetworkFile.open(network.path, "r")

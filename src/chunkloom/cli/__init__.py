@@ -17,6 +17,7 @@ from chunkloom.cli.demo import demo
 from chunkloom.cli.infer import infer
 from chunkloom.cli.inspect import inspect
 from chunkloom.cli.materialize import materialize
+from chunkloom.cli.network import network
 from chunkloom.cli.ops import ops
 from chunkloom.cli.serve import serve
 from chunkloom.errors import CancelledWorkError, ChunkError, ChunkloomError, ChunkReadError, WriteError
@@ -30,7 +31,7 @@ def commands() -> None:
     """Shows, computes and keeps chunked volumes: open one, run a model over it, look at the result."""
 
 
-for command in (dashboard, demo, infer, inspect, materialize, ops, serve, view):
+for command in (dashboard, demo, infer, inspect, materialize, network, ops, serve, view):
     commands.add_command(command)
 
 

@@ -71,3 +71,25 @@ def told(progress: Progress) -> str:
     from chunkloom.engine.materialize import size_text
 
     return f"{progress.done} of {progress.total} chunks, {size_text(progress.bytes)}"
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[int, int], None]]:
+    """What to call with the number of chunks done, and of all, while the block runs."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import Progress as Bars
+
+        with Bars(console=Console(stderr=True), refresh_per_second=4) as shown:
+            task = shown.add_task(what, total=None)
+            yield lambda done, total: shown.update(task, completed=done, total=total)
+        return
+    last = [time.monotonic()]
+
+    def follow(done: int, total: int) -> None:
+        now = time.monotonic()
+        if done == total or now - last[0] >= EVERY_S:
+            last[0] = now
+            print(f"{what}: {done} of {total} chunks", file=sys.stderr, flush=True)
+
+    yield follow

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from chunkloom.engine.demand import UNCLAIMED
 from chunkloom.engine.sweep import Each, in_threads
 from chunkloom.engine.volume import Array, Volume
-from chunkloom.errors import ParameterError
+from chunkloom.errors import ParameterError, VolumeNotFoundError
 from chunkloom.geometry import Box, Grid
 from chunkloom.kernels.regions import Regions, merged, regions
 
@@ -183,3 +183,91 @@ def _write_csv(table: ObjectTable, path: Path) -> None:
         writer = csv.writer(file)
         writer.writerow(columns)
         writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+
+
+def read_objects(path: str | os.PathLike[str]) -> ObjectTable:
+    """A table of objects as `write_objects` wrote it, sorted by id; columns may come in any order.
+
+    Raises
+    ------
+    VolumeNotFoundError
+        There is no such file.
+    ParameterError
+        Another suffix, columns that are missing or hold something else, or an id twice.
+    MissingExtraError
+        Parquet without pyarrow.
+    """
+    source = Path(path)
+    readers = {".parquet": _read_parquet, ".csv": _read_csv}
+    if source.suffix not in readers:
+        raise ParameterError(f"{source} ends in {source.suffix or 'no suffix'!r}: expected .parquet or .csv")
+    if not source.is_file():
+        raise VolumeNotFoundError(f"no table of objects {source}")
+    found = readers[source.suffix](source)
+    wanted = _EMPTY.columns()
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        raise ParameterError(f"{source} is no table of objects: it has no column {', '.join(missing)}")
+    columns = {name: _column(source, name, found[name], like.dtype) for name, like in wanted.items()}
+    order = np.argsort(columns["label_id"], kind="stable")
+    columns = {name: column[order] for name, column in columns.items()}
+    ids = columns["label_id"]
+    if (ids[1:] == ids[:-1]).any():
+        raise ParameterError(f"{source} has id {ids[1:][ids[1:] == ids[:-1]][0]} twice: expected each object once")
+
+    def three(name: str) -> Array:
+        return np.stack([columns[name.format(axis)] for axis in AXES], axis=1)
+
+    return ObjectTable(
+        label_id=ids,
+        voxels=columns["voxels"],
+        centroid_nm=three("centroid_{}_nm"),
+        bbox_begin=three("bbox_begin_{}"),
+        bbox_end=three("bbox_end_{}"),
+        touches_border=columns["touches_border"],
+    )
+
+
+_NONE = np.zeros((0, 3), np.int64)
+_EMPTY = ObjectTable(
+    np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros((0, 3)), _NONE, _NONE, np.zeros(0, np.bool_)
+)
+
+
+def _read_parquet(path: Path) -> dict[str, Array]:
+    from chunkloom.kernels.optional import optional_module
+
+    parquet = optional_module("pyarrow.parquet", "objects", "a table of objects as Parquet (.csv needs nothing more)")
+    try:
+        table = parquet.read_table(path)
+    except (OSError, ValueError) as error:
+        raise ParameterError(f"{path} is not a Parquet file that can be read: {error}") from error
+    return {name: table[name].to_numpy() for name in table.column_names}
+
+
+def _read_csv(path: Path) -> dict[str, Array]:
+    with path.open(newline="") as file:
+        reader = csv.reader(file)
+        names = next(reader, [])
+        rows = list(reader)
+    for line, row in enumerate(rows, 2):
+        if len(row) != len(names):
+            raise ParameterError(f"{path}, line {line}: {len(row)} values for {len(names)} columns")
+    return {name: np.array([row[i] for row in rows], dtype=object) for i, name in enumerate(names)}
+
+
+def _column(path: Path, name: str, given: Array, dtype: np.dtype[np.generic]) -> Array:
+    """A column in its own dtype, exactly; text (of CSV) as the number it names."""
+    try:
+        if given.dtype != object:
+            if given.dtype.kind not in ("b" if dtype.kind == "b" else "iu" if dtype.kind in "iu" else "iuf"):
+                raise ValueError(f"found {given.dtype}")
+            column = given.astype(dtype)
+            if dtype.kind in "iu" and not np.array_equal(column.astype(object), given.astype(object)):
+                raise ValueError("some do not fit")
+            return column
+        if dtype.kind == "b":
+            return np.array([{"True": True, "False": False, "1": True, "0": False}[text] for text in given], bool)
+        return np.array([int(text) if dtype.kind in "iu" else float(text) for text in given], dtype)
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
+        raise ParameterError(f"{path}, column {name}: expected values of {dtype.name} ({error})") from error

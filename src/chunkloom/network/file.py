@@ -11,12 +11,13 @@ import contextlib
 import os
 import shutil
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal, Self
 
 from chunkloom.network import hdf5, statistics
 from chunkloom.network.access import ReadHandle, WriteHandle
 from chunkloom.network.apply import make_roots
+from chunkloom.network.batch import Batch
 from chunkloom.network.chunks import Chunk, parse_size
 from chunkloom.network.connectivity import ConnectivitySet
 from chunkloom.network.errors import (
@@ -197,6 +198,22 @@ class NetworkFile:
         error."""
         self._writable()
         return self._handle.write_scope()
+
+    @contextlib.contextmanager
+    def at_once(self) -> Iterator[Batch]:
+        """Many writes that the file has all of, once the block ends, or none: pass the handle as `handle=`.
+
+        They are kept in memory until then, and no reader sees them before. After an error, or a kill, none were made.
+        """
+        self._writable()
+        with self._handle.write_scope():
+            batch = Batch(self._handle)
+            yield batch
+            with self._handle.lock:
+                if self._handle.stats().state != batch.begun:
+                    raise LockedError(f"{self.path} was written to in another thread meanwhile; nothing of this was")
+                if batch.records:
+                    self._handle.absorb(batch.records)
 
     @property
     def timeout(self) -> float:

@@ -258,7 +258,7 @@ def _write_chunk_size(stats: Statistics, file: h5py.File) -> None:
 
 def _read_set(group: h5py.Group) -> SetCounts:
     of = SetCounts(revision=int(group.attrs.get("revision", 0)))
-    of.cells = {int(c): int(n) for c, n in _json(group, "chunks", {}).items()}
+    of.cells = _cells(group)
     for name in group.attrs:
         if name.endswith("_keys"):
             of.keys.update(dict.fromkeys(f"{name[:-5]}/{k}" for k in group.attrs[name]))
@@ -267,6 +267,27 @@ def _read_set(group: h5py.Group) -> SetCounts:
             if name.isdecimal():
                 of.cells.setdefault(int(name), 0)
     return of
+
+
+def _cells(group: h5py.Group) -> dict[int, int]:
+    """A set's cells per chunk. Opening a file of many chunks is mostly this, and a list of numbers is read in half the
+    time of an object with names; anything but plain numbers takes the long way.
+    """
+    text = str(group.attrs.get("chunks", "{}")).strip()
+    try:
+        numbers = json.loads("[" + text[1:-1].replace('"', "").replace(":", ",") + "]")
+        cells = dict(zip(numbers[::2], numbers[1::2], strict=True))
+        plain = set(map(type, numbers)) <= {int} and text.count(":") * 2 == text.count('"') == 2 * len(cells)
+        if plain and len(text) > 1 and text[0] + text[-1] == "{}":
+            return cells
+    except (ValueError, TypeError):
+        pass
+    found = _json(group, "chunks", {})
+    try:
+        return {int(c): int(n) for c, n in found.items()}
+    except (ValueError, TypeError) as error:
+        where = f"{group.file.filename}: attribute 'chunks' of {group.name}"
+        raise FormatError(f"{where} holds no counts ({error}); expected chunk ids and whole numbers") from error
 
 
 def _read_tag(group: h5py.Group) -> TagCounts:
