@@ -71,7 +71,12 @@ class ChunkedVolume(Volume):
             box = Box.of_chunk(index, described.spatial_chunk).intersect(described.box)
             return own(np.ascontiguousarray(self.compute(level, box, work)))
 
-        return self.cache.get((self.stage_digest, level, index), make)
+        found = self.cache.get((self.stage_digest, level, index), make)
+        self.note(level, index, found)
+        return found
+
+    def note(self, level: int, index: tuple[int, int, int], chunk: Array) -> None:
+        """Told of every chunk that is read, computed now or before, perhaps by another volume like this one."""
 
 
 def _spans(begin: int, end: int, chunk: int) -> list[tuple[int, slice, slice]]:

@@ -99,6 +99,10 @@ class Stage(ChunkedVolume):
         op = self._ops[level]
         return op.cache or op.block is not None
 
+    def note(self, level: int, index: tuple[int, int, int], chunk: Array) -> None:
+        if level == 0 and self.seams is not None:
+            self.op.note(index, chunk)
+
     def compute(self, level: int, box: Box, work: Work) -> Array:
         op = self._ops[level]
         # An op with a block computes it whole where the data ends inside it, unless it wants it cut there.

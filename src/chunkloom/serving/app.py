@@ -13,7 +13,7 @@ import json
 import logging
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -63,12 +63,18 @@ class Served:
     formats: dict[str, Format] = field(default_factory=dict)
     metadata: dict[tuple[str, bool], dict[str, Answer]] = field(default_factory=dict)
     passing: dict[tuple[str, int], StoredArray | None] = field(default_factory=dict)
+    ending: list[Callable[[], None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.digest = self.volume.digest
         stored = self.volume.stored(0)
         kept = codec_of(stored.stored_layout) if stored is not None and stored.stored_layout is not None else None
         self.codec = self.asked_codec or kept or DEFAULT_CODEC
+
+    def end(self) -> None:
+        """Listen to the volume no more."""
+        while self.ending:
+            self.ending.pop()()
 
     def format(self, word: str) -> Format:
         if word not in self.formats:
@@ -137,10 +143,15 @@ class ChunkApp:
             )
         made = Served(name, volume, self.codec)
         with self._changing:
-            replaced = name in self.volumes
+            replaced = self.volumes.get(name)
             self.volumes = {**self.volumes, name: made}
             self.encoded.clear()
-        self.gate.events.publish(Change("replaced" if replaced else "created", name, made.digest))
+        if replaced is not None:
+            replaced.end()
+        events = self.gate.events
+        events.publish(Change("replaced" if replaced else "created", name, made.digest))
+        if volume.seams is not None:
+            made.ending.append(volume.seams.listen(lambda: events.publish(Change("joined", name, made.digest))))
 
     def remove(self, name: str) -> None:
         """Serve `name` no more. Raises `KeyError` where it is not served."""
@@ -148,6 +159,7 @@ class ChunkApp:
             gone = self.volumes[name]
             self.volumes = {n: served for n, served in self.volumes.items() if n != name}
             self.encoded.clear()
+        gone.end()
         self.gate.events.publish(Change("deleted", name, gone.digest))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

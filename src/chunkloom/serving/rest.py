@@ -102,6 +102,7 @@ class _Rest:
         api.get("/api/volumes/{name}", **_says(replies.VolumeEntry, 404, 422))(self.show_volume)
         api.put("/api/volumes/{name}", **_edits(replies.VolumeEntry, specs.computation, 200, 404))(self.replace_volume)
         api.delete("/api/volumes/{name}", **_edits(None, None, 204, 404))(self.delete_volume)
+        api.get("/api/volumes/{name}/equivalences", **_says(replies.EquivalencesReply, 404))(self.show_equivalences)
         api.get("/api/ops", **_says(replies.OpList))(self.list_ops)
         api.get("/api/schema", **_says(dict))(self.show_schema)
         api.get("/api/plan", **_says(replies.PlanReply, 404, 422))(self.show_plan)
@@ -159,6 +160,15 @@ class _Rest:
         self.app.remove(name)
         self.made.pop(name, None)
         return Response(status_code=204)
+
+    async def show_equivalences(self, name: VolumeName) -> Response:
+        """Which ids of a volume of labels are one object, as found so far in the chunks that were asked for."""
+        served = self._served(name)
+        seams = served.volume.seams
+        groups = [] if seams is None else await run_in_threadpool(seams.groups)
+        # As text: numbers of JSON are exact to 2^53 only.
+        texts = [[str(identifier) for identifier in group] for group in groups]
+        return _json(replies.EquivalencesReply(name=name, digest=served.digest, joins=seams is not None, groups=texts))
 
     async def list_ops(self) -> Response:
         """The ops that volumes can be made with, and their parameters."""
@@ -227,7 +237,10 @@ class _Rest:
         return _json(replies.QueueReply(**self.app.scheduler.snapshot()))
 
     async def listen(self) -> Response:
-        """Server-sent events: a `volume` event with `change`, `name` and `digest` whenever a volume changes."""
+        """Server-sent events: a `volume` event with `change`, `name` and `digest` whenever a volume changes.
+
+        `change` is `created`, `replaced`, `deleted`, or `joined`: its equivalences have grown.
+        """
         if self.events.full:
             raise RefusedError(503, "too many listen already: close one, or ask again later")
         return StreamingResponse(server_sent(self.events), media_type="text/event-stream")
