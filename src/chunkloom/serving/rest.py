@@ -24,12 +24,13 @@ from chunkloom.engine.volume import as_box
 from chunkloom.errors import AccessError, ChunkloomError, ParameterError, nearest
 from chunkloom.geometry import Box
 from chunkloom.serving import docs_page, metrics, replies, schema
-from chunkloom.serving.app import WORDS, ChunkApp, Served
+from chunkloom.serving.app import WORDS, ChunkApp
 from chunkloom.serving.building import build_volume, described
 from chunkloom.serving.caches import cache_use, clear_caches
 from chunkloom.serving.events import Events, server_sent
 from chunkloom.serving.guard import Guard
 from chunkloom.serving.plan import plan
+from chunkloom.serving.served import ServedVolume
 
 DESCRIPTION = (
     "Volumes served by this chunkloom server: what there is, what it is made of, what it takes to make a box. "
@@ -78,7 +79,7 @@ class _Rest:
         self.ops = schema.offered_ops(guard.options.allow_code)
         self.specs = schema.spec_models(self.ops)
         # What a volume was made from, valid while that very volume is served.
-        self.made: dict[str, tuple[Served, dict[str, Any]]] = {}
+        self.made: dict[str, tuple[ServedVolume, dict[str, Any]]] = {}
         self.api = FastAPI(
             title="chunkloom",
             description=DESCRIPTION,
@@ -293,7 +294,7 @@ class _Rest:
         except ChunkloomError as error:
             raise RefusedError(422, str(error)) from error
 
-    def _served(self, name: str) -> Served:
+    def _served(self, name: str) -> ServedVolume:
         if name not in self.app.volumes:
             raise RefusedError(404, f"no volume {name!r} here: {nearest(name, list(self.app.volumes))}")
         return self.app.volumes[name]
@@ -302,7 +303,7 @@ class _Rest:
         if name in self.app.volumes:
             raise RefusedError(409, f"there is a volume {name!r}: replace it with PUT /api/volumes/{name}")
 
-    def _entry(self, served: Served, request: Request) -> replies.VolumeEntry:
+    def _entry(self, served: ServedVolume, request: Request) -> replies.VolumeEntry:
         levels = [
             replies.LevelEntry(
                 shape=list(level.shape),

@@ -109,7 +109,7 @@ class VolumeServer:
             self._server.should_exit = True
         if self._thread is not None:
             self._thread.join(10)
-        self.app.scheduler.close()
+        self.app.close()
         for listening in self._sockets:
             listening.close()
 

@@ -34,7 +34,7 @@ def follow(viewer: neuroglancer.Viewer, seams: Mapping[str, Seams]) -> None:
 def _serve(held: weakref.ref[neuroglancer.Viewer], seams: Mapping[str, Seams]) -> None:
     changed = threading.Event()
     ends = [each.listen(changed.set) for each in seams.values()]
-    told = {name: 0 for name in seams}
+    told = dict.fromkeys(seams, 0)
     changed.set()  # what was found before
     try:
         while True:

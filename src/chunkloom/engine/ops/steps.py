@@ -87,7 +87,9 @@ class ChunkStepOp(StepOp):
     def bind(self, source: Volume, chunk: Sequence[int]) -> Self:
         z, y, x = self.chunk or chunk
         # What a step has found is of one volume: each pipeline gets a step of its own.
-        step = self.step if self.seams is None else dataclasses.replace(self.step)
+        step: Any = self.step
+        if self.seams is not None:
+            step = dataclasses.replace(step)
         return dataclasses.replace(self, step=step, chunk=(z, y, x))
 
     def note(self, chunk: Sequence[int], made: Array) -> None:
