@@ -3,8 +3,10 @@ from __future__ import annotations
 import threading
 from concurrent.futures import CancelledError
 
+import numpy as np
 import pytest
 
+from chunkloom.engine.cache import ChunkCache
 from chunkloom.engine.demand import Scheduler
 from chunkloom.errors import CancelledWorkError
 
@@ -206,3 +208,33 @@ def test_a_dear_job_does_not_make_way_for_work_that_is_already_taken():
     gate.open()
     claim.future.result(10)
     assert stops == [1]
+
+
+def test_one_that_waits_for_anothers_chunk_stops_when_nobody_waits_for_it():
+    cache, gate, begun = ChunkCache(1 << 20), threading.Event(), threading.Event()
+
+    def slow():
+        begun.set()
+        gate.wait(20)
+        return np.zeros(3)
+
+    leader = threading.Thread(target=lambda: cache.get("chunk", slow))
+    leader.start()
+    assert begun.wait(20)
+    scheduler = Scheduler(1)
+    ended = threading.Event()
+
+    def follow(work):
+        try:
+            return cache.get("chunk", slow, work)
+        finally:
+            ended.set()
+
+    claim = scheduler.claim("follower", follow)
+    while not scheduler.snapshot()["running"]:
+        pass
+    claim.release()
+    assert ended.wait(20), "it still waits"
+    gate.set()
+    leader.join()
+    scheduler.close()

@@ -315,3 +315,29 @@ def test_reading_the_first_pass_again_gives_the_same_chunk():
     )
     box = Box((0, 0, 0), (16, 16, 16))
     assert volume.read_box(0, box, UNCLAIMED).tobytes() == volume.read_box(0, box, UNCLAIMED).tobytes()
+
+
+def test_what_is_one_object_is_known_of_chunks_that_come_from_a_cache():
+    cache = ChunkCache()
+    made = [
+        Pipeline(array_volume(MASKS["blobs"]), [ops.ConnectedComponents()], chunk=(16, 16, 16), cache=cache)
+        for _ in range(2)
+    ]
+    for volume in made:
+        volume.read()
+    found = made[1].seams.groups()
+    assert found == made[0].seams.groups() != []
+    joined = sum(map(len, found)) - len(found)
+    assert len(np.unique(made[0].read())) - joined == len(np.unique(components(MASKS["blobs"], 1)))
+
+
+def test_an_op_in_two_pipelines_joins_each_volumes_own_objects():
+    op = ops.ConnectedComponents()
+    made = [
+        Pipeline(array_volume(mask), [op], chunk=(16, 16, 16), cache=ChunkCache())
+        for mask in (MASKS["blobs"], np.zeros(SHAPE, bool))
+    ]
+    for volume in made:
+        volume.read()
+    assert made[0].seams.groups()
+    assert made[1].seams.groups() == op.seams.groups() == []

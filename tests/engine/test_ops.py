@@ -165,7 +165,8 @@ def test_every_op_is_rebuilt_from_its_parameters():
 
 
 def test_the_names_of_the_ops():
-    assert list(known_ops()) == [
+    # Other tests make ops of their own.
+    assert [name for name, cls in known_ops().items() if cls.__module__.startswith("chunkloom.")] == [
         "cast",
         "channels",
         "clip",

@@ -11,7 +11,7 @@ from chunkloom import Box, Op, Pipeline, array_volume, ops
 from chunkloom.engine.cache import ChunkCache
 from chunkloom.engine.demand import UNCLAIMED
 from chunkloom.engine.pipeline import read_padded
-from chunkloom.errors import ParameterError
+from chunkloom.errors import ChunkError, ParameterError
 
 RNG = np.random.default_rng(7)
 ARRAY = RNG.integers(0, 255, (37, 50, 41)).astype(np.uint8)
@@ -75,7 +75,7 @@ def test_what_ops_are_given_from_the_cache_is_read_only():
             return block
 
     volume = Pipeline(array_volume(ARRAY), [Smooth(), Writer()], cache=ChunkCache())
-    with pytest.raises(ValueError, match="read-only"):
+    with pytest.raises(ChunkError, match=r"'Writer' failed at level 0, voxels .*read-only"):
         volume.read()
 
 

@@ -8,7 +8,7 @@ from chunkloom import Pipeline, array_volume, ops
 from chunkloom.engine.cache import ChunkCache
 from chunkloom.engine.op import known_ops, make_op, parse_op
 from chunkloom.engine.ops.python import allow_code, forbid_code
-from chunkloom.errors import ParameterError
+from chunkloom.errors import ChunkError, ParameterError
 
 RAW = np.random.default_rng(8).integers(0, 255, (20, 21, 22)).astype(np.uint8)
 
@@ -82,7 +82,7 @@ def test_code_that_cannot_run_is_refused(code, reason):
 )
 def test_what_goes_wrong_in_a_block_is_said(body, reason):
     op = ops.Python(code=f"def apply(block):\n    return {body}")
-    with pytest.raises(ParameterError, match=reason):
+    with pytest.raises((ChunkError, ParameterError), match=reason):
         Pipeline(array_volume(RAW), [op], chunk=(8, 8, 8), cache=ChunkCache()).read()
 
 

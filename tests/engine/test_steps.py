@@ -52,11 +52,31 @@ def test_the_second_pass_keeps_to_the_steps_own_rule():
     assert len(np.unique(finalize(segmented(mask, erosion=1)).read())) == 1 + 3
 
 
-def test_equivalences_of_a_step_are_the_volumes():
-    volume = segmented(MASK)
-    volume.read()
-    assert volume.seams is not None
-    assert volume.seams.groups() == volume.ops[-1].step.equivalences()
+def test_equivalences_of_a_step_are_those_of_each_volume_it_makes():
+    steps = [LabelPostprocessor(), MortonSegmentationRelabeling(), SimpleBlockwiseMerger()]
+    cache = ChunkCache()
+    first, second = (
+        Pipeline(array_volume(array), steps_as_ops(steps), chunk=CHUNK, cache=cache)
+        for array in (MASK, np.zeros_like(MASK))
+    )
+    first.read()
+    second.read()
+    merger = SimpleBlockwiseMerger()
+    for index in Box((0, 0, 0), (3, 4, 3)).indices():
+        box = Box.of_chunk(index, CHUNK).intersect(Box.of_shape(MASK.shape))
+        merger.process(first.read(box), chunk_corner=index)
+    assert first.seams.groups() == merger.equivalences() != []
+    assert second.seams.groups() == []
+
+
+def test_equivalences_are_found_in_chunks_that_another_pipeline_has_computed():
+    cache = ChunkCache()
+    made = []
+    for _ in range(2):
+        steps = steps_as_ops([LabelPostprocessor(), MortonSegmentationRelabeling(), SimpleBlockwiseMerger()])
+        made.append(Pipeline(array_volume(MASK), steps, chunk=CHUNK, cache=cache))
+        made[-1].read()
+    assert made[1].seams.groups() == made[0].seams.groups() != []
 
 
 def test_several_channels_of_ids_are_refused():

@@ -18,7 +18,9 @@ def serve():
     with contextlib.ExitStack() as stack:
 
         def start(volumes, **options):
-            return stack.enter_context(VolumeServer(create_app(volumes, scheduler=Scheduler(2), **options)))
+            scheduler = Scheduler(2)
+            stack.callback(scheduler.close)
+            return stack.enter_context(VolumeServer(create_app(volumes, scheduler=scheduler, **options)))
 
         yield start
 

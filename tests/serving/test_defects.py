@@ -20,6 +20,7 @@ from scipy import ndimage
 
 from chunkloom import Op, Pipeline, array_volume, open_volume, ops
 from chunkloom.engine.cache import ChunkCache
+from chunkloom.errors import ChunkError
 
 from .rest_client import write_zarr
 from .test_app import ask
@@ -86,7 +87,7 @@ def test_an_op_that_writes_into_its_block_changes_no_source():
             return block
 
     volume = array_volume(ARRAY, chunk=(64, 64, 64))
-    with pytest.raises(ValueError, match="read-only"):
+    with pytest.raises(ChunkError, match="read-only"):
         Pipeline(volume, [Writer()], cache=ChunkCache()).read()
     assert np.array_equal(volume.read(), ARRAY)
 

@@ -59,8 +59,12 @@ class SimpleBlockwiseMerger(PostProcessor):
                 "SimpleBlockwiseMerger needs to know the chunk: call process(data, chunk_corner=its index on the grid)"
             )
         ids = cast.truncate(data, np.uint64)
-        self.seams.add(chunk_corner, channel_of(self, ids, self.channel))
+        self.note(chunk_corner, ids)
         return ids
+
+    def note(self, chunk_corner: Sequence[int], ids: Array) -> None:
+        """Take note of a chunk of ids without copying it: one that was processed before. Once counts."""
+        self.seams.add(chunk_corner, channel_of(self, ids, self.channel))
 
     @property
     def seams(self) -> Seams:

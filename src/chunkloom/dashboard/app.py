@@ -143,7 +143,7 @@ class Dashboard:
         """Stop the models and the chunk server's work."""
         logging.getLogger("chunkloom").removeHandler(self.logs)
         self.pool.close()
-        self.chunks.scheduler.close()
+        self.chunks.close()
 
     def first_session(self) -> Session:
         """The session that the first browser takes over."""

@@ -8,13 +8,20 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from chunkloom.engine.volume import Array
 from chunkloom.errors import CancelledWorkError
 from chunkloom.memory import free_memory
+
+if TYPE_CHECKING:
+    from chunkloom.engine.demand import Work
+
+
+LOOK_S = 0.05
+"""How often one that waits for another's computation looks whether anybody still waits for it."""
 
 
 class ByteCache:
@@ -97,8 +104,11 @@ class ChunkCache:
         self._flights: dict[Hashable, _Flight] = {}
         self._lock = threading.Lock()
 
-    def get(self, key: Hashable, compute: Callable[[], Array]) -> Array:
-        """The read-only array kept under `key`, else `compute()`, kept if it fits."""
+    def get(self, key: Hashable, compute: Callable[[], Array], work: Work | None = None) -> Array:
+        """The read-only array kept under `key`, else `compute()`, kept if it fits.
+
+        While another thread computes it, `work.check()` is called now and then: it raises to stop waiting.
+        """
         while True:
             held = self.kept.get(key)
             if held is not None:
@@ -114,7 +124,9 @@ class ChunkCache:
                     flight = self._flights[key] = _Flight()
             if leads:
                 return self._lead(key, flight, compute)
-            flight.finished.wait()
+            while not flight.finished.wait(None if work is None else LOOK_S):
+                assert work is not None
+                work.check()
             if isinstance(flight.failure, CancelledWorkError):
                 continue
             if flight.failure is not None:

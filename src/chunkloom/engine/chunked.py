@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from chunkloom.engine.cache import ChunkCache, own
-from chunkloom.engine.volume import Array, Volume
+from chunkloom.engine.volume import Array, Level, Volume
 from chunkloom.geometry import Box
 
 if TYPE_CHECKING:
@@ -65,13 +65,27 @@ class ChunkedVolume(Volume):
 
     def _chunk(self, level: int, index: tuple[int, int, int], work: Work) -> Array:
         """A chunk, cut where the level ends; read-only."""
+        described = self.levels[level]
+        box = Box.of_chunk(index, described.spatial_chunk).intersect(described.box)
 
         def make() -> Array:
-            described = self.levels[level]
-            box = Box.of_chunk(index, described.spatial_chunk).intersect(described.box)
             return own(np.ascontiguousarray(self.compute(level, box, work)))
 
-        return self.cache.get((self.stage_digest, level, index), make)
+        # The state first: what is read while a file is written is kept as what was there before.
+        found = self.cache.get((self.stage_digest, level, index, self.state(level, box)), make, work)
+        self.note(level, index, found)
+        return found
+
+    def note(self, level: int, index: tuple[int, int, int], chunk: Array) -> None:
+        """Told of every chunk that is read, computed now or before, perhaps by another volume like this one."""
+
+
+def of_whole_chunks(level: Level, box: Box) -> Box:
+    """The voxels of all chunks of `level` that `box` touches."""
+    chunks, size = box.chunk_range(level.spatial_chunk), level.spatial_chunk
+    lo = tuple(n * c for n, c in zip(chunks.lo, size, strict=True))
+    hi = tuple(n * c for n, c in zip(chunks.hi, size, strict=True))
+    return Box(lo, hi).intersect(level.box)
 
 
 def _spans(begin: int, end: int, chunk: int) -> list[tuple[int, slice, slice]]:

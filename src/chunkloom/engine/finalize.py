@@ -131,6 +131,13 @@ class Finalized(Volume):
     def stage_digest(self) -> str:
         return make_digest([self.source.stage_digest, "finalized", list(self.box.lo), list(self.box.hi)])
 
+    @property
+    def parts(self) -> tuple[Volume, ...]:
+        return (self.source,)
+
+    def state(self, level: int, box: Box) -> str:
+        return self.source.state(level, box)
+
     def read_box(self, level: int, box: Box, work: Work) -> Array:
         inside = box.intersect(self.box)
         out = np.zeros((*self.levels[0].channels, *box.shape), np.uint64)

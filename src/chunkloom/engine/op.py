@@ -87,6 +87,14 @@ class Op:
         """
         return None
 
+    def note(self, chunk: Sequence[int], made: Array) -> None:
+        """Take note of a chunk of this op's output, new or from a cache, by its index z, y, x: for `seams`.
+
+        Called for every chunk of the finest level that is read; must take the same chunk again.
+        """
+        if self.seams is not None:
+            self.seams.add(chunk, made)
+
     def bind(self, source: Volume, chunk: Sequence[int]) -> Op:
         """This op for what it reads and for the grid of chunks (z, y, x) it writes: where these change what it does."""
         return self

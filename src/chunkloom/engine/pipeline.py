@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from chunkloom.engine.cache import ChunkCache
-from chunkloom.engine.chunked import ChunkedVolume
+from chunkloom.engine.chunked import ChunkedVolume, of_whole_chunks
 from chunkloom.engine.op import CoarsePolicy, Op
 from chunkloom.engine.volume import Array, Level, Volume, make_digest
-from chunkloom.errors import ParameterError
+from chunkloom.errors import CancelledWorkError, ChunkError, ChunkloomError, ParameterError
 from chunkloom.geometry import Box
 
 if TYPE_CHECKING:
@@ -92,6 +92,23 @@ class Stage(ChunkedVolume):
         grids = [level.describe() for level in self.levels]
         return make_digest([self.source.stage_digest, self.op.identity(), grids])
 
+    @property
+    def parts(self) -> tuple[Volume, ...]:
+        return (self.source,)
+
+    def state(self, level: int, box: Box) -> str:
+        op, below = self._ops[level], self.source.levels[level].box
+        if not self.keeps(level):
+            return self.source.state(level, _near(op.needs(box), below))
+        # Chunk by chunk: a block may need more, or less, than the box of all of them.
+        chunks = box.chunk_range(self.levels[level].spatial_chunk)
+        if chunks.size > 1:
+            first, last = (Box.of_chunk(i, self.levels[level].spatial_chunk) for i in (chunks.lo, _last(chunks)))
+            begin, end = op.needs(_computed(op, first)), op.needs(_computed(op, last))
+            return self.source.state(level, _near(Box(begin.lo, end.hi), below))
+        whole = of_whole_chunks(self.levels[level], box)
+        return self.source.state(level, _near(op.needs(_computed(op, whole)), below))
+
     def cost(self, level: int) -> int:
         return int(self.op.dear) + self.source.cost(level)
 
@@ -99,14 +116,13 @@ class Stage(ChunkedVolume):
         op = self._ops[level]
         return op.cache or op.block is not None
 
+    def note(self, level: int, index: tuple[int, int, int], chunk: Array) -> None:
+        if level == 0 and self.seams is not None:
+            self.op.note(index, chunk)
+
     def compute(self, level: int, box: Box, work: Work) -> Array:
         op = self._ops[level]
-        # An op with a block computes it whole where the data ends inside it, unless it wants it cut there.
-        whole = (
-            box
-            if op.block is None or op.pad == "cut"
-            else Box(box.lo, tuple(b + n for b, n in zip(box.lo, op.block, strict=True)))
-        )
+        whole = _computed(op, box)
         needed = op.needs(whole)
         if op.pad == "cut":
             needed = needed.intersect(self.source.levels[level].box)
@@ -114,20 +130,47 @@ class Stage(ChunkedVolume):
         else:
             data = read_padded(self.source, level, needed, work, op.pad)
         work.check()
-        out = op.run(data, whole, level, work)
+        out = self._run(op, data, whole, level, work)
         described = self.levels[level]
         expected = (*described.channels, *whole.shape)
         if out.shape != expected and out.shape[-3:] == needed.shape:
             out = out[whole.index(needed.lo)]
+        where = f"level {level}, voxels {whole}"
         if out.shape != expected:
-            raise ParameterError(
-                f"op {op.describe()['op']!r} made an array of shape {out.shape} for box {whole}: expected {expected}"
-            )
+            raise ParameterError(f"op {op.describe()['op']!r} made shape {out.shape} at {where}: expected {expected}")
         if out.dtype != described.dtype:
             raise ParameterError(
-                f"op {op.describe()['op']!r} made {out.dtype} for box {whole}: it declares {described.dtype}"
+                f"op {op.describe()['op']!r} made {out.dtype} at {where}: it declares {described.dtype}"
             )
         return out if whole is box else out[box.index(whole.lo)]
+
+    def _run(self, op: Op, data: Array, box: Box, level: int, work: Work) -> Array:
+        try:
+            return op.run(data, box, level, work)
+        except CancelledWorkError:
+            raise
+        except Exception as error:
+            said = str(error) if isinstance(error, ChunkloomError) else f"{type(error).__name__}: {error}"
+            raise ChunkError(f"op {op.describe()['op']!r} failed at level {level}, voxels {box}: {said}") from error
+
+
+def _computed(op: Op, box: Box) -> Box:
+    """What is computed for a box: an op with a block computes it whole where the data ends inside it, unless it wants
+    it cut there."""
+    if op.block is None or op.pad == "cut":
+        return box
+    return Box(box.lo, tuple(b + n for b, n in zip(box.lo, op.block, strict=True)))
+
+
+def _last(chunks: Box) -> tuple[int, ...]:
+    return tuple(n - 1 for n in chunks.hi)
+
+
+def _near(box: Box, within: Box) -> Box:
+    """What a read of `box` looks at: the part inside, or the nearest voxels where it lies outside."""
+    lo = tuple(min(max(b, 0), n - 1) for b, n in zip(box.lo, within.hi, strict=True))
+    hi = tuple(max(min(h, n), b + 1) for h, n, b in zip(box.hi, within.hi, lo, strict=True))
+    return Box(lo, hi)
 
 
 class Pyramid(ChunkedVolume):
@@ -173,6 +216,19 @@ class Pyramid(ChunkedVolume):
         fine = math.prod(math.prod(factor) for factor in self._factors[1 : level + 1])
         # Reading is cheap, but a chunk of a far level reads a great part of the volume.
         return self.source.cost(0) * fine or fine // 64
+
+    @property
+    def parts(self) -> tuple[Volume, ...]:
+        return (self.source,)
+
+    def state(self, level: int, box: Box) -> str:
+        while level > 0:
+            whole, factor = of_whole_chunks(self.levels[level], box), self._factors[level]
+            lo = tuple(b * f for b, f in zip(whole.lo, factor, strict=True))
+            hi = tuple(h * f for h, f in zip(whole.hi, factor, strict=True))
+            level -= 1
+            box = Box(lo, hi).intersect(self.levels[level].box)
+        return self.source.state(0, box)
 
     @property
     def own_levels(self) -> int:
@@ -269,6 +325,13 @@ class Pipeline(Volume):
     @property
     def stage_digest(self) -> str:
         return self._last.stage_digest
+
+    @property
+    def parts(self) -> tuple[Volume, ...]:
+        return (self._last,)
+
+    def state(self, level: int, box: Box) -> str:
+        return self._last.state(level, box)
 
     @property
     def own_levels(self) -> int:

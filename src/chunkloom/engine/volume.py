@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -139,6 +139,19 @@ class Volume(ABC):
         """
 
     @property
+    def parts(self) -> tuple[Volume, ...]:
+        """The volumes it reads from: none for data itself."""
+        return ()
+
+    def state(self, level: int, box: Box) -> str:
+        """Stands for the state that what is stored of `box` is in: another text once it was written anew.
+
+        "" where nothing is stored, and where that cannot be told (remote places). Looks at files, a moment ago or now,
+        and opens none.
+        """
+        return ""
+
+    @property
     def own_levels(self) -> int:
         """How many levels there are without computing coarse ones from all of the fine voxels."""
         return len(self.levels)
@@ -195,6 +208,23 @@ class Volume(ABC):
         if not 0 <= index < len(self.levels):
             raise ParameterError(f"no level {index}: this volume has levels 0 to {len(self.levels) - 1}")
         return self.levels[index]
+
+
+def joined_states(states: Sequence[str]) -> str:
+    """One text for the states of several volumes."""
+    told = [state for state in states if state]
+    return make_digest(list(states)) if len(told) > 1 else "".join(told)
+
+
+def behind(volume: Volume) -> Iterator[Volume]:
+    """`volume` and all that it is made of, each once, from the result down to the data."""
+    waiting, met = [volume], {id(volume)}
+    while waiting:
+        here = waiting.pop(0)
+        yield here
+        new = [part for part in here.parts if id(part) not in met]
+        met.update(map(id, new))
+        waiting = new + waiting
 
 
 def as_box(box: Box | Sequence[Sequence[int]]) -> Box:

@@ -6,7 +6,7 @@ A stored array is read in one order whatever its file's: channel axes first and 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -17,7 +17,7 @@ from chunkloom.errors import ParameterError
 from chunkloom.geometry import Box
 from chunkloom.io import discover
 from chunkloom.io.discover import Level
-from chunkloom.io.layout import ArrayLayout, StoredLayout
+from chunkloom.io.layout import METADATA_KEYS, ArrayLayout, StoredLayout
 from chunkloom.io.metadata import ArrayMeta
 from chunkloom.io.paths import parse_path
 from chunkloom.io.placement import SPACE
@@ -122,16 +122,47 @@ class StoredArray:
             )
         if out.size == 0:
             return
-        full = dict(zip(self.meta.axes, Box((0,) * out.ndim, self.meta.shape).slices(), strict=True))
+        stored = self._in_stored_order(box)
+        # A view of `out` in stored axis order, with the selected axes back as axes of one voxel.
+        view = out.transpose([int(i) for i in np.argsort(self._permutation)])
+        view = np.expand_dims(view, tuple(i for i, picked in enumerate(self._picked) if picked is not None))
+        self._reader().read_into(stored, view)
+
+    def _in_stored_order(self, box: Box) -> Box:
+        """`box` (z, y, x) with all axes of the stored array, in their stored order."""
+        full = dict(zip(self.meta.axes, Box.of_shape(self.meta.shape).slices(), strict=True))
         full.update(zip(SPACE, box.slices(), strict=True))
         lo, hi = [], []
         for axis, picked in zip(self._level.meta.axes, self._picked, strict=True):
             lo.append(full[axis].start if picked is None else picked)
             hi.append(full[axis].stop if picked is None else picked + 1)
-        # A view of `out` in stored axis order, with the selected axes back as axes of one voxel.
-        view = out.transpose([int(i) for i in np.argsort(self._permutation)])
-        view = np.expand_dims(view, tuple(i for i, picked in enumerate(self._picked) if picked is not None))
-        self._reader().read_into(Box(tuple(lo), tuple(hi)), view)
+        return Box(tuple(lo), tuple(hi))
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it lies in files of this machine."""
+        return self._level.store.location.is_local
+
+    def files(self, box: Box) -> Iterator[str]:
+        """The local files that the voxels of `box` (z, y, x) are read from, there or not.
+
+        None for a remote array, and for a sharded precomputed one, whose files only its index tells.
+        """
+        layout, base = self._level.layout, self._level.store.location.base.rstrip("/")
+        if not self.is_local or (layout.format == "precomputed" and layout.stored is None):
+            return
+        if layout.format in ("hdf5", "tiff"):
+            yield base
+            return
+        piece = layout.details.outer_shape if layout.format == "zarr3" else layout.chunk_shape
+        for index in self._in_stored_order(box).chunk_range(piece).indices():
+            yield f"{base}/{stored_key(layout, index)}"
+
+    def documents(self) -> Iterator[str]:
+        """The local file of the metadata by which the voxels are read; none for a remote array."""
+        name = METADATA_KEYS.get(self._level.layout.format)
+        if self.is_local and name is not None:
+            yield f"{self._level.store.location.base.rstrip('/')}/{name}"
 
     def identity(self) -> str:
         """What this array is: its path and the state (time and size, or ETag) of every metadata document behind it."""
@@ -146,13 +177,18 @@ class StoredArray:
         ParameterError
             When this array has no `stored_layout`.
         """
+        found = self.stored_piece(index)
+        return None if found is None else found[0]
+
+    def stored_piece(self, index: tuple[int, ...]) -> tuple[bytes, str] | None:
+        """As `stored_chunk`, with a text that changes when the chunk is written anew (time and size, or ETag)."""
         key = self._stored_key(index)
-        raw = self._level.store.read(key)
-        if raw is None:
+        found = self._level.store.read_with_state(key)
+        if found is None:
             self._level.store.confirm_folder()
         elif self.stored_layout is not None:
-            check_whole(raw, self.stored_layout, self._level.store.where(key))
-        return raw
+            check_whole(found[0], self.stored_layout, self._level.store.where(key))
+        return found
 
     def stored_file(self, index: tuple[int, ...]) -> str | None:
         """The local file that `stored_chunk` reads, whether it is there or not; None for a remote array."""

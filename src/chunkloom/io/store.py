@@ -65,6 +65,10 @@ class Store:
         found = self._read(key)
         return None if found is None else found[0]
 
+    def read_with_state(self, key: str) -> tuple[bytes, str] | None:
+        """As `read`, with a text that changes when what is there does."""
+        return self._read(key)
+
     def read_json(self, key: str) -> Document | None:
         """The JSON document at `key`.
 

@@ -126,6 +126,8 @@ class Seams:
 
     def add(self, chunk: Sequence[int], labels: NDArray[Any]) -> int:
         """Take note of a chunk of labels `(z, y, x)`; how many groups of ids that joined."""
+        if tuple(chunk) in self._seen:
+            return 0
         return self.add_borders(borders_of(tuple(int(n) for n in chunk), labels, self.connectivity))
 
     def add_borders(self, borders: Mapping[Border, Plane]) -> int:
@@ -159,7 +161,17 @@ class Seams:
         with self._lock:
             return self._equivalences.table()
 
-    def listen(self, listener: Listener) -> None:
-        """Call `listener` whenever a chunk joins objects, from that chunk's thread: it must return at once."""
+    def listen(self, listener: Listener) -> Listener:
+        """Call `listener` whenever a chunk joins objects, from that chunk's thread: it must return at once.
+
+        What is returned ends that when it is called.
+        """
         with self._lock:
             self._listeners.append(listener)
+
+        def end() -> None:
+            with self._lock:
+                if listener in self._listeners:
+                    self._listeners.remove(listener)
+
+        return end

@@ -70,6 +70,22 @@ def not_modified(etag: bytes, cache: bytes) -> Answer:
     )
 
 
+def unmeasured(content_type: bytes, etag: bytes, cache: bytes) -> Answer:
+    """To HEAD, of what has still to be made: as GET would begin, without the length, which nobody knows yet."""
+    headers = [
+        (b"content-type", content_type),
+        (b"etag", etag),
+        (b"cache-control", cache),
+        (b"accept-ranges", b"bytes"),
+        *CORS,
+    ]
+    return Answer(
+        {"type": "http.response.start", "status": 200, "headers": headers},
+        {"type": "http.response.body", "body": b""},
+        etag,
+    )
+
+
 def preflight(scope: Scope) -> Answer:
     """The answer to OPTIONS: anybody may read, also from a public page to a private network."""
     asked = header(scope, b"access-control-request-headers") or b"*"

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from chunkloom.engine.op import Op, make_op
-from chunkloom.engine.pipeline import Pipeline
+from chunkloom.engine.pipeline import Pipeline, Stage
 from chunkloom.engine.sources import open_volume
 from chunkloom.engine.sources.dataset import DatasetVolume
-from chunkloom.engine.volume import Volume
+from chunkloom.engine.volume import Volume, behind
 from chunkloom.errors import ChunkloomError, ParameterError
 from chunkloom.serving.access import ApiOptions
 
@@ -74,22 +74,18 @@ def _frozen(value: Any) -> Any:
 
 def stored_paths(volume: Volume) -> Iterator[str]:
     """Where the stored arrays behind a volume lie."""
-    here: Volume | None = volume
-    while here is not None:
-        if isinstance(here, DatasetVolume):
-            yield from (array.meta.path for array in here.arrays)
-        here = getattr(here, "source", None)
+    for part in behind(volume):
+        if isinstance(part, DatasetVolume):
+            yield from (array.meta.path for array in part.arrays)
 
 
 def described(volume: Volume) -> dict[str, Any]:
     """What a volume is made of, as far as it can be told: of one that was not made from a request."""
     source: str | None = None
     ops: list[dict[str, Any]] = []
-    here: Volume | None = volume
-    while here is not None:
-        if isinstance(here, Pipeline):
-            ops = [op.describe() for op in here.ops] + ops
-        if isinstance(here, DatasetVolume) and here.arrays:
-            source = here.arrays[0].meta.path
-        here = getattr(here, "source", None)
+    for part in behind(volume):
+        if isinstance(part, Stage):
+            ops = [part.op.describe(), *ops]
+        if isinstance(part, DatasetVolume) and part.arrays and source is None:
+            source = part.arrays[0].meta.path
     return {"source": source, "ops": ops}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chunkloom.engine.cache import ByteCache
 from chunkloom.engine.chunked import ChunkedVolume, process_cache
-from chunkloom.engine.pipeline import Pipeline
-from chunkloom.engine.volume import Volume
+from chunkloom.engine.volume import behind
 
 if TYPE_CHECKING:
     from chunkloom.serving.app import ChunkApp
@@ -32,28 +30,22 @@ def cache_use(app: ChunkApp) -> dict[str, CacheUse]:
 
 
 def clear_caches(app: ChunkApp) -> None:
-    """Forget every kept chunk and answer."""
-    for cache in [*decoded_caches(app), app.encoded]:
+    """Forget every kept chunk and answer, and have clients forget theirs: all is read anew from where it is stored."""
+    for cache in decoded_caches(app):
         cache.clear()
+    for served in app.volumes.values():
+        served.look_again()
+    app.forget()
 
 
 def decoded_caches(app: ChunkApp) -> list[ByteCache]:
     """The process's own cache, and those that volumes were given for themselves."""
     found = {id(process_cache()): process_cache().kept}
     for served in app.volumes.values():
-        for stage in _stages(served.volume):
-            found[id(stage.cache)] = stage.cache.kept
+        for part in behind(served.volume):
+            if isinstance(part, ChunkedVolume):
+                found[id(part.cache)] = part.cache.kept
     return list(found.values())
-
-
-def _stages(volume: Volume) -> Iterator[ChunkedVolume]:
-    here: Volume | None = volume
-    while here is not None:
-        if isinstance(here, Pipeline):
-            yield from (stage for stage in here.stages if isinstance(stage, ChunkedVolume))
-        elif isinstance(here, ChunkedVolume):
-            yield here
-        here = getattr(here, "source", None)
 
 
 def _use(caches: list[ByteCache]) -> CacheUse:

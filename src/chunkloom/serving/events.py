@@ -20,9 +20,12 @@ QUIET_S = 15.0
 
 @dataclass(frozen=True)
 class Change:
-    """A volume that is there now, is another one now, or is gone. `digest` is the one it has or had."""
+    """A volume that is there now, is another one now, is gone, or in which more ids were found to be one object.
 
-    change: Literal["created", "replaced", "deleted"]
+    `digest` is the one it has or had.
+    """
+
+    change: Literal["created", "replaced", "deleted", "joined"]
     name: str
     digest: str
 
@@ -49,7 +52,7 @@ class Events:
     @contextlib.contextmanager
     def listening(self) -> Iterator[asyncio.Queue[Change]]:
         """The changes from now on, while the block runs."""
-        queue: asyncio.Queue[Change] = asyncio.Queue(MOST_WAITING)
+        queue: asyncio.Queue[Change] = _Waiting(MOST_WAITING)
         with self._lock:
             self._listeners[queue] = asyncio.get_running_loop()
         try:
@@ -57,6 +60,18 @@ class Events:
         finally:
             with self._lock:
                 del self._listeners[queue]
+
+
+class _Waiting(asyncio.Queue[Change]):
+    """Changes that a listener has still to hear of: of joins of one volume, the last."""
+
+    def _put(self, item: Change) -> None:
+        if item.change == "joined":
+            for i, waiting in enumerate(self._queue):  # type: ignore[attr-defined]
+                if waiting == item:
+                    del self._queue[i]  # type: ignore[attr-defined]
+                    break
+        super()._put(item)
 
 
 def _put(queue: asyncio.Queue[Change], change: Change) -> None:

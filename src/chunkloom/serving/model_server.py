@@ -25,7 +25,7 @@ from chunkloom.errors import AccessError, ChunkloomError, ConflictError, ModelEr
 from chunkloom.serving import answers
 from chunkloom.serving.access import ApiOptions
 from chunkloom.serving.answers import Answer, Receive, Scope, Send
-from chunkloom.serving.app import ENCODED_BYTES, FORMATS, JSON, ChunkApp, Served
+from chunkloom.serving.app import ENCODED_BYTES, ChunkApp
 from chunkloom.serving.equivalences import EquivalencePoster
 from chunkloom.serving.gate import read_body, route_path
 from chunkloom.serving.guard import MAX_BODY_BYTES, too_large
@@ -41,6 +41,7 @@ from chunkloom.serving.protocol import (
     parse_layer_name,
 )
 from chunkloom.serving.restart_token import same_token
+from chunkloom.serving.served import FORMATS, JSON, ServedVolume
 from chunkloom.serving.served_model import ServedModel
 
 log = logging.getLogger(__name__)
@@ -64,7 +65,7 @@ class Restart:
     apply: Callable[[dict[str, Any]], None]
 
 
-class ServedLayer(Served):
+class ServedLayer(ServedVolume):
     """A prediction, which also answers at the older address."""
 
     declared_nm: tuple[float, float, float] = (1.0, 1.0, 1.0)
@@ -104,14 +105,14 @@ class ModelApp(ChunkApp):
 
     # Volumes
 
-    def made(self, name: str, volume: Volume) -> Served:
+    def made(self, name: str, volume: Volume) -> ServedVolume:
         model = self.models.get(name)
         return super().made(name, volume) if model is None else self._made_layer(name, volume, model)
 
-    def current(self, served: Served) -> bool:
+    def current(self, served: ServedVolume) -> bool:
         return self._layers.get(served.name) is served or super().current(served)
 
-    async def unlisted(self, name: str) -> Served | Answer | None:
+    async def unlisted(self, name: str) -> ServedVolume | Answer | None:
         if ARGS not in name:
             return None
         with self._layers_lock:
@@ -145,13 +146,13 @@ class ModelApp(ChunkApp):
         seams = volume.seams
         if dashboard_url is not None and seams is not None:
             tell = functools.partial(self.poster.tell, dashboard_url, f"{segment}/zarr", seams.groups)
-            seams.listen(tell)
+            made.ending.append(seams.listen(tell))
         with self._layers_lock:
             if not any(known is model for known in self.models.values()):
                 raise ConflictError(f"model {model.name!r} was replaced meanwhile: ask again")
             self._layers[segment] = made
             while len(self._layers) > LAYERS:
-                self._layers.popitem(last=False)
+                self._layers.popitem(last=False)[1].end()
         return made
 
     def _made_layer(self, name: str, volume: Volume, model: ServedModel) -> ServedLayer:
@@ -173,6 +174,8 @@ class ModelApp(ChunkApp):
         """Serve `model` (other weights, another version) under `name` from now on; `volume` is its prediction."""
         with self._layers_lock:
             self.models[name] = model
+            for layer in self._layers.values():
+                layer.end()
             self._layers.clear()
         self.add(name, volume)
 

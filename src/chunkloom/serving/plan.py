@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 from chunkloom.engine.pipeline import Pipeline, Pyramid, Stage
-from chunkloom.engine.sources import LevelView
+from chunkloom.engine.sources import LevelView, Stack
 from chunkloom.engine.volume import Volume
 from chunkloom.geometry import Box
 
@@ -50,6 +50,8 @@ def plan(volume: Volume, level: int, box: Box) -> list[PlannedStage]:
         return plan(volume.stages[-1] if volume.stages else volume.source, level, box)
     if isinstance(volume, LevelView):
         return plan(volume.source, level + volume.first, box)
+    if isinstance(volume, Stack):
+        return [entry for part in volume.volumes for entry in plan(part, level, box)]
     if isinstance(volume, Stage):
         return _stage(volume, level, box)
     if isinstance(volume, Pyramid):

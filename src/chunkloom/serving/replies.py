@@ -44,6 +44,15 @@ class VolumeList(BaseModel):
     volumes: list[VolumeEntry]
 
 
+class EquivalencesReply(BaseModel):
+    """Which ids of a volume of labels are one object."""
+
+    name: str
+    digest: str
+    joins: bool = Field(description="Whether ids are those of a chunk, and objects continue over chunks with others.")
+    groups: list[list[str]] = Field(description="Ids of one object each, as text: sorted, by their smallest.")
+
+
 class OpEntry(BaseModel):
     """An op that volumes can be made with."""
 

@@ -24,12 +24,13 @@ from chunkloom.engine.volume import as_box
 from chunkloom.errors import AccessError, ChunkloomError, ParameterError, nearest
 from chunkloom.geometry import Box
 from chunkloom.serving import docs_page, metrics, replies, schema
-from chunkloom.serving.app import WORDS, ChunkApp, Served
+from chunkloom.serving.app import WORDS, ChunkApp
 from chunkloom.serving.building import build_volume, described
 from chunkloom.serving.caches import cache_use, clear_caches
 from chunkloom.serving.events import Events, server_sent
 from chunkloom.serving.guard import Guard
 from chunkloom.serving.plan import plan
+from chunkloom.serving.served import ServedVolume
 
 DESCRIPTION = (
     "Volumes served by this chunkloom server: what there is, what it is made of, what it takes to make a box. "
@@ -78,7 +79,7 @@ class _Rest:
         self.ops = schema.offered_ops(guard.options.allow_code)
         self.specs = schema.spec_models(self.ops)
         # What a volume was made from, valid while that very volume is served.
-        self.made: dict[str, tuple[Served, dict[str, Any]]] = {}
+        self.made: dict[str, tuple[ServedVolume, dict[str, Any]]] = {}
         self.api = FastAPI(
             title="chunkloom",
             description=DESCRIPTION,
@@ -102,6 +103,7 @@ class _Rest:
         api.get("/api/volumes/{name}", **_says(replies.VolumeEntry, 404, 422))(self.show_volume)
         api.put("/api/volumes/{name}", **_edits(replies.VolumeEntry, specs.computation, 200, 404))(self.replace_volume)
         api.delete("/api/volumes/{name}", **_edits(None, None, 204, 404))(self.delete_volume)
+        api.get("/api/volumes/{name}/equivalences", **_says(replies.EquivalencesReply, 404))(self.show_equivalences)
         api.get("/api/ops", **_says(replies.OpList))(self.list_ops)
         api.get("/api/schema", **_says(dict))(self.show_schema)
         api.get("/api/plan", **_says(replies.PlanReply, 404, 422))(self.show_plan)
@@ -159,6 +161,15 @@ class _Rest:
         self.app.remove(name)
         self.made.pop(name, None)
         return Response(status_code=204)
+
+    async def show_equivalences(self, name: VolumeName) -> Response:
+        """Which ids of a volume of labels are one object, as found so far in the chunks that were asked for."""
+        served = self._served(name)
+        seams = served.volume.seams
+        groups = [] if seams is None else await run_in_threadpool(seams.groups)
+        # As text: numbers of JSON are exact to 2^53 only.
+        texts = [[str(identifier) for identifier in group] for group in groups]
+        return _json(replies.EquivalencesReply(name=name, digest=served.digest, joins=seams is not None, groups=texts))
 
     async def list_ops(self) -> Response:
         """The ops that volumes can be made with, and their parameters."""
@@ -227,7 +238,10 @@ class _Rest:
         return _json(replies.QueueReply(**self.app.scheduler.snapshot()))
 
     async def listen(self) -> Response:
-        """Server-sent events: a `volume` event with `change`, `name` and `digest` whenever a volume changes."""
+        """Server-sent events: a `volume` event with `change`, `name` and `digest` whenever a volume changes.
+
+        `change` is `created`, `replaced`, `deleted`, or `joined`: its equivalences have grown.
+        """
         if self.events.full:
             raise RefusedError(503, "too many listen already: close one, or ask again later")
         return StreamingResponse(server_sent(self.events), media_type="text/event-stream")
@@ -280,7 +294,7 @@ class _Rest:
         except ChunkloomError as error:
             raise RefusedError(422, str(error)) from error
 
-    def _served(self, name: str) -> Served:
+    def _served(self, name: str) -> ServedVolume:
         if name not in self.app.volumes:
             raise RefusedError(404, f"no volume {name!r} here: {nearest(name, list(self.app.volumes))}")
         return self.app.volumes[name]
@@ -289,7 +303,7 @@ class _Rest:
         if name in self.app.volumes:
             raise RefusedError(409, f"there is a volume {name!r}: replace it with PUT /api/volumes/{name}")
 
-    def _entry(self, served: Served, request: Request) -> replies.VolumeEntry:
+    def _entry(self, served: ServedVolume, request: Request) -> replies.VolumeEntry:
         levels = [
             replies.LevelEntry(
                 shape=list(level.shape),

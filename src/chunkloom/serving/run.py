@@ -131,7 +131,7 @@ class VolumeServer(AppServer):
     def stop(self) -> None:
         """Stop answering, drop what waits, free the port. May be called twice."""
         super().stop()
-        self.app.scheduler.close()
+        self.app.close()
 
     def volumes(self) -> list[dict[str, Any]]:
         """What is served, as the ready file lists it."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import neuroglancer
 
     from chunkloom.engine.volume import Kind, Volume
+    from chunkloom.kernels.seams import Seams
 
 PALETTE = ("#ff4d4d", "#4dc3ff", "#ffd24d", "#7dff6b", "#d98cff", "#ff9b3d", "#3dffd8", "#ff7ac8")
 
@@ -67,6 +68,9 @@ class LayerSpec:
         Names of the channel axes, as many as `shape` has beyond three.
     dear
         Whether its chunks take long to compute: the view then opens near enough to ask for the finest alone.
+    seams
+        For labels whose ids are those of a chunk, in this process: which are one object. They are drawn in one colour,
+        as soon as it is known.
 
     Raises
     ------
@@ -88,6 +92,7 @@ class LayerSpec:
     visible: bool = True
     channel_axes: tuple[str, ...] = ()
     dear: bool = False
+    seams: Seams | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         where = f"layer {self.name!r}"
@@ -157,6 +162,7 @@ class LayerSpec:
             visible=visible,
             channel_axes=finest.axes[:-3],
             dear=volume.cost(0) > 0,
+            seams=volume.seams,
         )
 
     @property
@@ -320,6 +326,11 @@ def show(
         state.cross_section_scale = min(scale, NEAR) if any(spec.dear for spec in layers) else scale
         state.projection_scale = 1.5 * max(first.extent_nm) / min(size)
         state.layout = "4panel"
+    joined = {spec.name: spec.seams for spec in layers if spec.seams is not None and spec.kind == "labels"}
+    if joined:
+        from chunkloom.viewer.joined import follow
+
+        follow(viewer, joined)
 
 
 NEAR = 0.5

@@ -112,11 +112,6 @@ class ConnectedComponents(Label):
             f"op {self.name!r} joins the objects of the finest level only: make its pipeline with coarse='downsample'"
         )
 
-    def apply_at(self, block: Array, box: Box, level: int) -> Array:
-        labels = super().apply_at(block, box, level)
-        self.seams.add(self.index_of(box), labels)
-        return labels
-
 
 @dataclass(frozen=True)
 class Contacts(Op):

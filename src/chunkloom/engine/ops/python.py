@@ -75,7 +75,7 @@ class Python(Op):
         try:
             made = np.asarray(self.__dict__["_function"](view))
         except Exception as error:
-            raise ParameterError(f"op 'python': apply(block) raised {_said(error)}") from error
+            raise ParameterError(f"apply(block) raised {_said(error)}") from error
         return made if self.dtype is None else made.astype(self.dtype, copy=False)
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from chunkloom.chain.blockwise_merger import SimpleBlockwiseMerger
 from chunkloom.chain.spec import PipelineSpec
 from chunkloom.chain.steps import SampledNormalizer, Step
 from chunkloom.engine.demand import UNCLAIMED
@@ -85,7 +86,15 @@ class ChunkStepOp(StepOp):
 
     def bind(self, source: Volume, chunk: Sequence[int]) -> Self:
         z, y, x = self.chunk or chunk
-        return dataclasses.replace(self, chunk=(z, y, x))
+        # What a step has found is of one volume: each pipeline gets a step of its own.
+        step: Any = self.step
+        if self.seams is not None:
+            step = dataclasses.replace(step)
+        return dataclasses.replace(self, step=step, chunk=(z, y, x))
+
+    def note(self, chunk: Sequence[int], made: Array) -> None:
+        if isinstance(self.step, SimpleBlockwiseMerger):
+            self.step.note(chunk, made)
 
     def context(self, box: Box) -> dict[str, Any]:
         assert self.chunk is not None, "a pipeline binds the op to a grid before it computes"

@@ -10,8 +10,9 @@ import numpy as np
 
 from chunkloom.engine.chunked import ChunkedVolume
 from chunkloom.engine.sources.array import kind_of
+from chunkloom.engine.sources.states import FileStates, state_of
 from chunkloom.engine.volume import Array, Kind, Level, Volume, make_digest
-from chunkloom.errors import FormatError, ParameterError
+from chunkloom.errors import ChunkReadError, FormatError, ParameterError
 from chunkloom.geometry import Box
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class DatasetVolume(ChunkedVolume):
         self.kind = kind or kind_of(self.levels[0].dtype)
         self.warnings = opened.warnings
         self._digest = make_digest([array.identity() for array in opened.levels])
+        self._states = FileStates() if opened.levels[0].is_local else None
+        self._documents = {k: state_of(array.documents()) for k, array in enumerate(opened.levels) if self._states}
 
     @property
     def stage_digest(self) -> str:
@@ -55,11 +58,46 @@ class DatasetVolume(ChunkedVolume):
     def stored(self, level: int) -> StoredArray | None:
         return self.arrays[level]
 
+    @property
+    def changes(self) -> bool:
+        """Whether `state` can tell that its files were written anew: of local ones."""
+        return self._states is not None
+
+    def state(self, level: int, box: Box) -> str:
+        if self._states is None:
+            return ""
+        array = self.arrays[level]
+        chunks = box.chunk_range(self.levels[level].spatial_chunk)
+        return self._states.of((level, chunks.lo, chunks.hi), lambda: array.files(box))
+
+    def look_again(self) -> None:
+        """Look at the files anew at the next question for their state."""
+        if self._states is not None:
+            self._states.forget()
+
+    def check(self) -> None:
+        """Return when the metadata are still those by which chunks are read; looked at now and then.
+
+        Raises
+        ------
+        ChunkReadError
+            When they were written anew since they were read: then chunks may mean something else.
+        """
+        for number, known in self._documents.items():
+            array = self.arrays[number]
+            assert self._states is not None
+            if self._states.of(number, array.documents) != known:
+                raise ChunkReadError(
+                    f"{array.meta.path}: its metadata were written anew since it was opened: open it again (restart, "
+                    "or replace the volume)"
+                )
+
     def keeps(self, level: int) -> bool:
         return self.levels[level].chunk_nbytes <= LARGEST_KEPT_CHUNK
 
     def compute(self, level: int, box: Box, work: Work) -> Array:
         work.check()
+        self.check()
         return self.arrays[level].read(box)
 
 

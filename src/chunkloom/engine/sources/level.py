@@ -31,6 +31,13 @@ class LevelView(Volume):
         return self.source.stage_digest if self.first == 0 else make_digest([self.source.stage_digest, self.first])
 
     @property
+    def parts(self) -> tuple[Volume, ...]:
+        return (self.source,)
+
+    def state(self, level: int, box: Box) -> str:
+        return self.source.state(level + self.first, box)
+
+    @property
     def own_levels(self) -> int:
         return self.source.own_levels - self.first
 

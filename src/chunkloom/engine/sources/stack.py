@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from chunkloom.engine.volume import Array, Level, Volume, make_digest
+from chunkloom.engine.volume import Array, Level, Volume, joined_states, make_digest
 from chunkloom.errors import ParameterError
 from chunkloom.geometry import Box, same_voxel_size
 
@@ -65,6 +65,13 @@ class Stack(Volume):
     @cached_property
     def stage_digest(self) -> str:
         return make_digest(["stack", [volume.stage_digest for volume in self.volumes]])
+
+    @property
+    def parts(self) -> tuple[Volume, ...]:
+        return self.volumes
+
+    def state(self, level: int, box: Box) -> str:
+        return joined_states([volume.state(level, box) for volume in self.volumes])
 
     def read_box(self, level: int, box: Box, work: Work) -> Array:
         out = np.empty((*self.levels[level].channels, *box.shape), self.levels[level].dtype)

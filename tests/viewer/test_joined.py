@@ -1,0 +1,59 @@
+"""An object that continues over chunks has one colour on the screen, although its chunks have ids of their own."""
+
+from __future__ import annotations
+
+import gc
+import time
+
+import numpy as np
+
+from chunkloom import Pipeline, array_volume, ops
+from chunkloom.engine.cache import ChunkCache
+from chunkloom.viewer.bootstrap import new_viewer
+from chunkloom.viewer.layers import show
+
+MASK = np.zeros((64, 64, 64), np.uint8)
+MASK[8:56, 8:28, 4:60] = 1
+MASK[8:56, 36:56, 4:60] = 1
+CHUNK = (32, 32, 32)
+
+
+def labelled():
+    return Pipeline(array_volume(MASK), [ops.ConnectedComponents()], chunk=CHUNK, cache=ChunkCache())
+
+
+def wait_for(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+    return found
+
+
+def groups_in(viewer):
+    equivalences = viewer.state.layers["objects"].layer.equivalences
+    return sorted(sorted(int(i) for i in group) for group in equivalences.to_json() or [])
+
+
+def test_a_viewer_is_told_what_was_found_before_and_what_is_found_later(viewer, web):
+    volume = labelled()
+    volume.read(((0, 32), (0, 32), (0, 64)))
+    show(viewer, [web.layer("objects", volume)])
+    before = volume.seams.groups()
+    wait_for(lambda: groups_in(viewer) == before)
+    volume.read()
+    after = volume.seams.groups()
+    assert len(before) == 1
+    assert [len(group) for group in after] == [4, 4]
+    wait_for(lambda: groups_in(viewer) == after)
+
+
+def test_a_viewer_that_is_gone_is_told_nothing(web):
+    volume = labelled()
+    viewer = new_viewer()
+    show(viewer, [web.layer("objects", volume)])
+    wait_for(lambda: volume.seams._listeners)
+    served = len(volume.seams._listeners)
+    del viewer
+    gc.collect()
+    wait_for(lambda: len(volume.seams._listeners) < served)
