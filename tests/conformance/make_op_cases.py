@@ -214,6 +214,21 @@ def make_cases() -> None:
         compare="partition",
     )
     case(
+        "sigmoid-of-z-scores",
+        "Far from 0 on both sides.",
+        {"name": "ZScoreNormalizer", "mean": 120.5, "std": 3.25},
+        {"name": "SigmoidPostprocessor"},
+        tolerance=1e-6,
+    )
+    case(
+        "channel-selection",
+        "As the older step names channels, in the order given; then any expression after a model.",
+        {"name": "ChannelSelection", "channels": "2,0"},
+        {"name": "LambdaPostprocessor", "expression": "np.sqrt(x) * 2 - 1"},
+        src=whole.source(SMALL, channels=(3,)),
+        tolerance=1e-6,
+    )
+    case(
         "standardize",
         "Mean and standard deviation of the whole volume.",
         {"name": "WholeVolumeStandardizer"},

@@ -27,8 +27,9 @@ import { checkIndex, chunkName, type Volume } from "./volume.ts";
 const MIB = 2 ** 20;
 
 export interface EngineOptions {
-  /** Chunks computed at a time. */
+  /** Chunks computed at a time; and chunks of models, of which there is a queue of its own (2 unless told). */
   readonly slots?: number;
+  readonly modelSlots?: number;
   /** Chunks that may wait. */
   readonly queueLimit?: number;
   /** Bytes of chunks kept for clients, and of chunks kept between stages. 256 MiB each unless told. */
@@ -40,6 +41,8 @@ export interface EngineOptions {
 
 export interface EngineMetrics {
   readonly demand: Demand["metrics"];
+  /** The queue of the chunks of models. */
+  readonly models: Demand["metrics"];
   readonly cache: { bytes: number; budget: number; chunks: number; hits: number; misses: number };
   readonly stages: { bytes: number; budget: number; chunks: number; hits: number; misses: number };
 }
@@ -47,12 +50,15 @@ export interface EngineMetrics {
 export class Engine {
   private readonly volumes = new Map<string, Volume>();
   private readonly demand: Demand;
+  /** A model's forwards run one at a time: with two slots the next is prepared, and a client waits for one at most. */
+  private readonly dear: Demand;
   private readonly cache: ByteCache<Uint8Array | null>;
   private readonly stages: StageCache;
   private readonly log: (line: string) => void;
 
   constructor(options: EngineOptions = {}) {
     this.demand = new Demand(options);
+    this.dear = new Demand({ ...options, slots: options.modelSlots ?? 2 });
     this.cache = new ByteCache(options.cacheBytes ?? 256 * MIB);
     this.stages = new ByteCache(options.stageCacheBytes ?? 256 * MIB);
     this.log = options.log ?? (() => {});
@@ -147,7 +153,8 @@ export class Engine {
         throw error;
       }
     };
-    const { value, byClient } = await this.demand.claim(key, { level, client, signal }, work);
+    const demand = volume.dear ? this.dear : this.demand;
+    const { value, byClient } = await demand.claim(key, { level, client, signal }, work);
     // What only a materialize asked for is not kept: it would push out what people look at.
     if (byClient && !this.cache.has(key)) this.cache.put(key, value, value?.byteLength ?? 0);
     return value;
@@ -191,6 +198,11 @@ export class Engine {
       hits: cache.hits,
       misses: cache.misses,
     });
-    return { demand: this.demand.metrics, cache: of(this.cache), stages: of(this.stages) };
+    return {
+      demand: this.demand.metrics,
+      models: this.dear.metrics,
+      cache: of(this.cache),
+      stages: of(this.stages),
+    };
   }
 }

@@ -24,6 +24,7 @@ export { Equivalences } from "./merge.ts";
 export type { Op, OpData } from "./op.ts";
 export { OP_NAMES, opsOf, resolveOps } from "./ops/registry.ts";
 export { pipeline } from "./pipeline.ts";
+export { pyramid, takesPyramid } from "./pyramid.ts";
 export { type Block, type Boundary, readBox, readPadded } from "./read.ts";
 export { type Answer, type Asked, answer, asked, chunkAnswer } from "./serve.ts";
 export { arrayVolume } from "./sources/array.ts";

@@ -49,6 +49,8 @@ export interface Op {
   readonly chunk?: Vec3;
   /** Whether its ids continue in the next chunk, so that a materialize needs a second pass (`finalize.ts`). */
   readonly merges?: boolean;
+  /** Whether a chunk takes long. */
+  readonly dear?: boolean;
 }
 
 /** An op that looks at one voxel at a time. */

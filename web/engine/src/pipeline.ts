@@ -12,6 +12,7 @@ import { Joined } from "./cache.ts";
 import { digestOf } from "./digest.ts";
 import { AXES, shapeOf, type Vec3, vec3, volumeOf } from "./geometry.ts";
 import type { Op, Place } from "./op.ts";
+import { pyramid, takesPyramid } from "./pyramid.ts";
 import { chunkOf, readPadded } from "./read.ts";
 import { checkIndex, checkInfo, chunkBox, type Volume, type VolumeInfo } from "./volume.ts";
 
@@ -29,8 +30,19 @@ export function stagesOf(ops: readonly Op[]): Op[][] {
   return stages;
 }
 
-/** The volume that ops make of a volume, under its own name or another. `cache` keeps the chunks of inner stages. */
-export function pipeline(source: Volume, ops: readonly Op[], name = source.name, cache?: StageCache): Volume {
+/**
+ * The volume that ops make of a volume, under its own name or another. `cache` keeps the chunks of inner stages.
+ *
+ * Where an op works on the finest level alone, coarser levels are made of the result.
+ */
+export function pipeline(given: Volume, ops: readonly Op[], name = given.name, cache?: StageCache): Volume {
+  const source = ops.length > 0 && given.fine ? given.fine : given;
+  const made = staged(source, ops, name, cache);
+  const fine = source !== given || ops.some((op) => op.levels === "fine");
+  return fine && takesPyramid(made) ? pyramid(made, cache) : made;
+}
+
+function staged(source: Volume, ops: readonly Op[], name: string, cache?: StageCache): Volume {
   let volume = source;
   for (const stage of stagesOf(ops))
     volume = stageOf(volume === source ? source : kept(volume, cache), stage, name);
@@ -56,6 +68,8 @@ function stageOf(below: Volume, ops: readonly Op[], name: string): Volume {
     ...volume,
     digest,
     merges: ops[ops.length - 1].merges,
+    dear: below.dear || ops.some((op) => op.dear),
+    notes: below.notes,
     async chunk(level, index, signal) {
       checkIndex(volume, level, index);
       const at = levels[level];
@@ -106,6 +120,7 @@ export function kept(volume: Volume, cache?: StageCache): Volume {
   const joined = new Joined<Uint8Array | null>();
   return {
     ...volume,
+    fine: volume.fine && kept(volume.fine, cache),
     async chunk(level, index, signal) {
       const key = chunkKey(volume.digest, level, index);
       const found = cache?.get(key);

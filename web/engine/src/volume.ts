@@ -34,6 +34,12 @@ export interface Volume extends VolumeInfo {
   readonly digest: string;
   /** Whether objects of neighbouring chunks have to be joined before ids mean objects (`finalize.ts`). */
   readonly merges?: boolean;
+  /** Whether a chunk takes long (a model's forward), so that it waits in a queue of its own. */
+  readonly dear?: boolean;
+  /** Where the coarser levels are made of the finest (`pyramid.ts`): the volume of that level alone. Ops go on it. */
+  readonly fine?: Volume;
+  /** What a person should know of it: a model made for voxels of another size. */
+  readonly notes?: readonly string[];
   chunk(level: number, index: Vec3, signal?: AbortSignal): Promise<Uint8Array | null>;
 }
 

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { asRead } from "../src/asread.ts";
 import { Engine, memoryTarget, readBox } from "../src/index.ts";
-import { loadModel, modelVolume, parseModel } from "../src/ops/model.ts";
+import { levelFor, loadModel, modelVolume, parseModel } from "../src/ops/model.ts";
 import { source, volumeOfCase } from "./formula.ts";
 
 const folder = new URL("../../../tests/conformance/model/", import.meta.url);
@@ -81,15 +81,61 @@ describe("a model that does not fit is refused, naming what", () => {
     await expect(volume.chunk(0, [0, 0, 0])).rejects.toThrow(/two-kernels: /);
   });
 
-  test("a volume of other voxels or channels", async () => {
+  test("a volume of other channels", async () => {
     const model = await loadModel(parseModel(described), weights, { threads: 1 });
     const coarse = source([8, 8, 8], [8, 8, 8]);
-    const levels = [{ ...coarse.levels[0], voxel_size_nm: [16, 16, 16] as const }];
-    await expect(modelVolume(volumeOfCase({ ...coarse, levels }), model)).rejects.toThrow(
-      /wants voxels of 8 x 8 x 8 nm; v has levels of 16 x 16 x 16 nm/,
-    );
     await expect(modelVolume(volumeOfCase({ ...coarse, channels: [3] }), model)).rejects.toThrow(
       /takes 1 channels, two-kernels has 3/,
     );
+  });
+});
+
+describe("the level a model reads", () => {
+  const sizes = (list: number[]) => {
+    const one = source([40, 40, 40], [8, 8, 8]);
+    const levels = list.map((n) => ({ ...one.levels[0], voxel_size_nm: [n, n, n] as const }));
+    return volumeOfCase({ ...one, levels });
+  };
+  test.each([
+    [[8, 16], 0],
+    [[4, 8, 16], 1],
+    [[2, 4, 12], 1],
+    [[2, 4], 1],
+    [[16, 32], 0],
+  ] as [number[], number][])("of %j nm, for 8 nm: %i", (given, level) => {
+    expect(levelFor(sizes(given), [8, 8, 8])).toBe(level);
+  });
+
+  test("voxels of another size are read as they are, and the volume says so", async () => {
+    const model = await loadModel(parseModel(described), weights, { threads: 1 });
+    const volume = await modelVolume(sizes([5]), model);
+    expect(volume.notes).toEqual([
+      "model two-kernels was made for voxels of 8, 8, 8 nm; the level read has 5, 5, 5 nm (z, y, x) and is read voxel for voxel",
+    ]);
+    expect(volume.levels[0].voxelSize).toEqual([5, 5, 5]);
+    expect((await modelVolume(sizes([8]), model)).notes).toBeUndefined();
+  });
+
+  test("coarser levels are means of the prediction; ops after it go on the finest", async () => {
+    const model = await loadModel(parseModel(described), weights, { threads: 1 });
+    const engine = new Engine({ slots: 2 });
+    engine.add(volumeOfCase(source([20, 20, 20], [8, 8, 8])));
+    const volume = await engine.addModel("v", model, "p");
+    expect(volume.levels.map((l) => l.shape)).toEqual([
+      [20, 20, 20],
+      [10, 10, 10],
+      [5, 5, 5],
+    ]);
+    const fine = (await readBox(volume, 0, { lo: [0, 0, 0], hi: [2, 2, 2] })).data as Float32Array;
+    const coarse = (await readBox(volume, 1, { lo: [0, 0, 0], hi: [1, 1, 1] })).data as Float32Array;
+    expect(coarse[0]).toBeCloseTo(
+      fine.slice(0, 8).reduce((sum, v) => sum + v / 8, 0),
+      6,
+    );
+    const cut = await engine.addPipeline("p", [{ name: "ThresholdPostprocessor", threshold: 0.5 }], "cut");
+    expect([cut.kind, cut.dtype, cut.levels.length]).toEqual(["mask", "uint8", 3]);
+    const mask = (await readBox(cut, 1, { lo: [0, 0, 0], hi: [10, 10, 10] })).data as Uint8Array;
+    expect(Math.max(...mask)).toBeLessThanOrEqual(1);
+    expect(engine.metrics.models.done).toBe(0); // read past the queue: nothing was claimed
   });
 });

@@ -63,6 +63,7 @@ test("the names that the engine exports", () => {
       "parseExpression",
       "pipeline",
       "planOf",
+      "pyramid",
       "readBox",
       "readPadded",
       "reason",
@@ -71,6 +72,7 @@ test("the names that the engine exports", () => {
       "scale",
       "splitAxes",
       "stitcher",
+      "takesPyramid",
       "translation",
       "voxelBox",
       "walkOrder",
@@ -118,6 +120,7 @@ test("the names that layout.ts and the model's entry export", () => {
       ],
       [
         "contextOf",
+        "levelFor",
         "loadModel",
         "modelOp",
         "modelVolume",

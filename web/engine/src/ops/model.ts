@@ -8,7 +8,7 @@ import { ModelError } from "../errors.ts";
 import { AXES, type Vec3, vec3, volumeOf } from "../geometry.ts";
 import { type Op, type OpData, withData, workingCopy } from "../op.ts";
 import { kept, pipeline, type StageCache } from "../pipeline.ts";
-import type { Volume } from "../volume.ts";
+import type { Volume, VolumeInfo } from "../volume.ts";
 import { opsOf, resolveOps } from "./registry.ts";
 
 /** What `model.json` says, checked. Shapes in voxels, z, y, x. */
@@ -205,6 +205,7 @@ export function modelOp(model: Model): Op {
     data: { name: "model", model: description.name, version: model.version, shape: description.inputShape },
     chunk: description.outputShape,
     levels: "fine",
+    dear: true,
     boundary: "zero",
     halo: () => context,
     outcome(input) {
@@ -229,6 +230,21 @@ export function modelOp(model: Model): Op {
   };
 }
 
+const fits = (size: Vec3, wanted: Vec3) => AXES.every((a) => same(size[a], wanted[a]));
+
+/**
+ * The level that a model of some voxel size reads: an equal one, else the last before the first that is coarser along
+ * any axis (the finest if that is the first). The Python engine's "floor".
+ */
+export function levelFor(volume: VolumeInfo, wanted: Vec3): number {
+  const equal = volume.levels.findIndex(({ voxelSize }) => fits(voxelSize, wanted));
+  if (equal >= 0) return equal;
+  const coarser = volume.levels.findIndex(({ voxelSize }) =>
+    AXES.some((a) => voxelSize[a] > wanted[a] * (1 + 1e-6)),
+  );
+  return coarser < 0 ? volume.levels.length - 1 : Math.max(0, coarser - 1);
+}
+
 /** One level of a volume, as a volume. */
 function oneLevel(volume: Volume, level: number): Volume {
   if (volume.levels.length === 1) return volume;
@@ -236,6 +252,7 @@ function oneLevel(volume: Volume, level: number): Volume {
     ...volume,
     digest: `${volume.digest}.${level}`,
     levels: [volume.levels[level]],
+    fine: undefined,
     chunk: (_, index, signal) => volume.chunk(level, index, signal),
   };
 }
@@ -266,14 +283,16 @@ export async function modelVolume(
   } = {},
 ): Promise<Volume> {
   const wanted = model.description.inputVoxelSize;
-  const level = source.levels.findIndex(({ voxelSize }) => AXES.every((a) => same(voxelSize[a], wanted[a])));
-  if (level < 0) {
-    const has = source.levels.map((l) => l.voxelSize.join(" x ")).join(", ");
-    throw new ModelError(
-      `${model.description.name}: wants voxels of ${wanted.join(" x ")} nm; ${source.name} has levels of ${has} nm`,
-    );
-  }
-  const below = kept(oneLevel(source, level), cache);
+  const level = levelFor(source, wanted);
+  const { voxelSize } = source.levels[level];
+  const notes = fits(voxelSize, wanted)
+    ? source.notes
+    : [
+        ...(source.notes ?? []),
+        `model ${model.description.name} was made for voxels of ${wanted.join(", ")} nm; the level read has ` +
+          `${voxelSize.join(", ")} nm (z, y, x) and is read voxel for voxel`,
+      ];
+  const below = { ...kept(oneLevel(source, level), cache), notes };
   const make = (volume: Volume, list: readonly Op[]) => pipeline(volume, list, name, cache);
   const norm = opsOf(await resolveOps(below, chain.input_norm, make, signal));
   return make(below, [...norm, modelOp(model), ...opsOf(chain.postprocess)]);
