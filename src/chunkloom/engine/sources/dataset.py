@@ -49,7 +49,7 @@ class DatasetVolume(ChunkedVolume):
         self.warnings = opened.warnings
         self._digest = make_digest([array.identity() for array in opened.levels])
         self._states = FileStates() if opened.levels[0].is_local else None
-        self._documents = {k: state_of(array.documents()) for k, array in enumerate(opened.levels) if self._states}
+        self._documents = state_of(file for array in opened.levels for file in array.documents())
 
     @property
     def stage_digest(self) -> str:
@@ -60,7 +60,6 @@ class DatasetVolume(ChunkedVolume):
 
     @property
     def changes(self) -> bool:
-        """Whether `state` can tell that its files were written anew: of local ones."""
         return self._states is not None
 
     def state(self, level: int, box: Box) -> str:
@@ -68,7 +67,16 @@ class DatasetVolume(ChunkedVolume):
             return ""
         array = self.arrays[level]
         chunks = box.chunk_range(self.levels[level].spatial_chunk)
+        if chunks.size == 1:
+            z, y, x = chunks.lo
+            return self.chunk_state(level, (z, y, x))
         return self._states.of((level, chunks.lo, chunks.hi), lambda: array.files(box))
+
+    def chunk_state(self, level: int, index: tuple[int, int, int]) -> str:
+        if self._states is None:
+            return ""
+        array, group = self.arrays[level], (level, index)
+        return self._states.seen(group) or self._states.of(group, lambda: array.files(self._box(level, index)))
 
     def look_again(self) -> None:
         """Look at the files anew at the next question for their state."""
@@ -83,14 +91,14 @@ class DatasetVolume(ChunkedVolume):
         ChunkReadError
             When they were written anew since they were read: then chunks may mean something else.
         """
-        for number, known in self._documents.items():
-            array = self.arrays[number]
-            assert self._states is not None
-            if self._states.of(number, array.documents) != known:
-                raise ChunkReadError(
-                    f"{array.meta.path}: its metadata were written anew since it was opened: open it again (restart, "
-                    "or replace the volume)"
-                )
+        if self._states is None or self._states.seen("documents"):
+            return
+        documents = [file for array in self.arrays for file in array.documents()]
+        if self._states.of("documents", lambda: documents) != self._documents:
+            raise ChunkReadError(
+                f"{self.arrays[0].meta.path}: its metadata were written anew since it was opened: open it again "
+                "(restart, or replace the volume)"
+            )
 
     def keeps(self, level: int) -> bool:
         return self.levels[level].chunk_nbytes <= LARGEST_KEPT_CHUNK

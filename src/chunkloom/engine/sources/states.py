@@ -27,16 +27,21 @@ class FileStates:
 
     def of(self, group: Hashable, files: Callable[[], Iterable[str]]) -> str:
         """The state of the files of `group`, as it was a moment ago."""
+        seen = self.seen(group)
+        if seen is not None:
+            return seen
         began = time.monotonic()
-        seen = self._seen.get(group)
-        if seen is not None and began < seen[1]:
-            return seen[0]
         text = state_of(files())
         ended = time.monotonic()
         if len(self._seen) >= MOST:
             self._seen.clear()
         self._seen[group] = (text, ended + max(FRESH_S, SHARE * (ended - began)))
         return text
+
+    def seen(self, group: Hashable) -> str | None:
+        """What was seen of a group a moment ago; None where that is too long ago."""
+        seen = self._seen.get(group)
+        return seen[0] if seen is not None and time.monotonic() < seen[1] else None
 
     def forget(self) -> None:
         """Look again at the next question."""
