@@ -10,7 +10,6 @@ import pytest
 from chunkloom import Pipeline, array_volume, create_app, open_volume
 from chunkloom.engine.demand import Scheduler
 from chunkloom.io.source import StoredArray
-from chunkloom.serving.app import READERS
 from chunkloom.serving.chunks import client_of
 from chunkloom.serving.run import VolumeServer
 
@@ -55,13 +54,13 @@ def test_a_hung_up_clients_queued_reads_never_happen(serve, tmp_path, slow_stora
     server = serve({"a": Pipeline(open_volume(zarr2(tmp_path / "a.zarr", BLOSC)))})
     paths = [f"/a/zarr2/s0/{z}/{y}/{x}" for z in range(2) for y in range(4) for x in range(2)]
     connections = [send(server, path) for path in paths]
-    wait_for(lambda: sum(server.app.readers.snapshot()["waiting"].values()) == len(paths) - READERS)
+    wait_for(lambda: sum(server.app.readers.snapshot()["waiting"].values()) == len(paths) - server.app.readers.workers)
     for connection in connections:
         connection.sock.close()
     wait_for(lambda: not server.app.readers.snapshot()["waiting"])
     gate.set()
     assert ask(server, paths[-1])[0] == 200
-    assert len(read) == READERS + 1
+    assert len(read) == server.app.readers.workers + 1
 
 
 @pytest.mark.parametrize("stored", [True, False], ids=["passed on", "computed"])

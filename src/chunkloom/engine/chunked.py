@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -65,16 +66,26 @@ class ChunkedVolume(Volume):
 
     def _chunk(self, level: int, index: tuple[int, int, int], work: Work) -> Array:
         """A chunk, cut where the level ends; read-only."""
-        described = self.levels[level]
-        box = Box.of_chunk(index, described.spatial_chunk).intersect(described.box)
 
         def make() -> Array:
-            return own(np.ascontiguousarray(self.compute(level, box, work)))
+            return own(np.ascontiguousarray(self.compute(level, self._box(level, index), work)))
 
         # The state first: what is read while a file is written is kept as what was there before.
-        found = self.cache.get((self.stage_digest, level, index, self.state(level, box)), make, work)
+        found = self.cache.get((self.stage_digest, level, index, self.chunk_state(level, index)), make, work)
         self.note(level, index, found)
         return found
+
+    def chunk_state(self, level: int, index: tuple[int, int, int]) -> str:
+        """`state` of a chunk."""
+        return self.state(level, self._box(level, index)) if self._changing else ""
+
+    @cached_property
+    def _changing(self) -> bool:
+        return self.changes
+
+    def _box(self, level: int, index: tuple[int, int, int]) -> Box:
+        described = self.levels[level]
+        return Box.of_chunk(index, described.spatial_chunk).intersect(described.box)
 
     def note(self, level: int, index: tuple[int, int, int], chunk: Array) -> None:
         """Told of every chunk that is read, computed now or before, perhaps by another volume like this one."""

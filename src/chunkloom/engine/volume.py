@@ -143,6 +143,11 @@ class Volume(ABC):
         """The volumes it reads from: none for data itself."""
         return ()
 
+    @property
+    def changes(self) -> bool:
+        """Whether `state` can tell that something was written anew: where files of this machine are behind it."""
+        return any(part.changes for part in self.parts)
+
     def state(self, level: int, box: Box) -> str:
         """Stands for the state that what is stored of `box` is in: another text once it was written anew.
 

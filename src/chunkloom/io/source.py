@@ -63,6 +63,7 @@ class StoredArray:
         self._permutation = [in_stored_order.index(axis) for axis in kept]
         self._picked = [picked.get(axis) for axis in stored]
         self._level = level
+        self._base = level.store.location.base.rstrip("/")
         self.meta: ArrayMeta = replace(
             level.meta,
             axes=tuple(kept),
@@ -148,7 +149,11 @@ class StoredArray:
 
         None for a remote array, and for a sharded precomputed one, whose files only its index tells.
         """
-        layout, base = self._level.layout, self._level.store.location.base.rstrip("/")
+        index = self._chunk_that_is(box) if self._by_chunk else None
+        if index is not None:
+            yield f"{self._base}/{stored_key(self._level.layout, index)}"
+            return
+        layout, base = self._level.layout, self._base
         if not self.is_local or (layout.format == "precomputed" and layout.stored is None):
             return
         if layout.format in ("hdf5", "tiff"):
@@ -162,7 +167,7 @@ class StoredArray:
         """The local file of the metadata by which the voxels are read; none for a remote array."""
         name = METADATA_KEYS.get(self._level.layout.format)
         if self.is_local and name is not None:
-            yield f"{self._level.store.location.base.rstrip('/')}/{name}"
+            yield f"{self._base}/{name}"
 
     def identity(self) -> str:
         """What this array is: its path and the state (time and size, or ETag) of every metadata document behind it."""

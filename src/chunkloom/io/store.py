@@ -13,6 +13,7 @@ import hashlib
 import json
 import math
 import os
+import stat
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -185,17 +186,49 @@ class Store:
     def _read_file(self, key: str, limit: int | None) -> tuple[bytes, str] | None:
         path = self._path(key)
         try:
-            with open(path, "rb") as file:
-                found = os.fstat(file.fileno())
-                if limit is not None and found.st_size > limit:
-                    raise FormatError(f"{path} holds {found.st_size} bytes: expected a metadata document")
-                return file.read(), f"{found.st_mtime_ns}-{found.st_size}"
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            # Few system calls, each of which lets other threads run. Not blocking: a pipe would wait for a writer.
+            opened = os.open(path, _READING)
+        except (FileNotFoundError, NotADirectoryError):
+            if limit is None and os.path.islink(path):
+                raise ChunkReadError(f"{path} cannot be read: it is a link to nothing") from None
             return None
         except PermissionError as error:
             raise AccessError(f"{path} cannot be read: permission denied. Check the rights of this file") from error
         except OSError as error:
             raise ChunkReadError(f"{path} cannot be read: {error.strerror or error}") from error
+        try:
+            found = os.fstat(opened)
+            if not stat.S_ISREG(found.st_mode):
+                if limit is None:
+                    raise ChunkReadError(f"{path} cannot be read: it is {_kind(found.st_mode)}, expected a file")
+                return None
+            if limit is not None and found.st_size > limit:
+                raise FormatError(f"{path} holds {found.st_size} bytes: expected a metadata document")
+            return _contents(opened, found.st_size), f"{found.st_mtime_ns}-{found.st_size}"
+        except OSError as error:
+            if isinstance(error, ChunkReadError):
+                raise
+            raise ChunkReadError(f"{path} cannot be read: {error.strerror or error}") from error
+        finally:
+            os.close(opened)
+
+
+_READING = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
+def _contents(opened: int, size: int) -> bytes:
+    """All of an open file, as it was `size` bytes long a moment ago, or as it is by now."""
+    first = os.read(opened, size)
+    if len(first) == size:
+        return first
+    parts = [first]
+    while part := os.read(opened, 1 << 20):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _kind(mode: int) -> str:
+    return "a folder" if stat.S_ISDIR(mode) else "a pipe" if stat.S_ISFIFO(mode) else "no plain file"
 
 
 def digest(parts: Sequence[str]) -> str:

@@ -70,23 +70,43 @@ def _rows(band: Float32, taps: int, source: Float32, out: Float32) -> None:
     if taps == 1:
         np.multiply(source, band[0, 0], out=out)
         return
-    for start in range(0, count, _TILE):
-        n = min(_TILE, count - start)
+    # All whole tiles in one product: between two, another thread would take its turn, which costs more than a tile.
+    whole = count // _TILE
+    if whole:
+        tiles = _tiles(source, -2, whole, _TILE + taps - 1)
+        np.matmul(band, tiles, out=_tiles(out, -2, whole, _TILE))
+    start, n = whole * _TILE, count % _TILE
+    if n:
         tile = source[..., start : start + n + taps - 1, :]
         np.matmul(band[:n, : n + taps - 1], tile, out=out[..., start : start + n, :])
 
 
 def _columns(band: Float32, taps: int, source: Float32, out: Float32) -> None:
-    """Correlate along the last axis."""
+    """Correlate along the last axis, of two."""
     count = out.shape[-1]
     if taps == 1:
         np.multiply(source, band[0, 0], out=out)
         return
     turned = band.T
-    for start in range(0, count, _TILE):
-        n = min(_TILE, count - start)
+    whole = count // _TILE
+    if whole:
+        tiles = _tiles(source, -1, whole, _TILE + taps - 1)
+        np.matmul(tiles, turned, out=_tiles(out, -1, whole, _TILE))
+    start, n = whole * _TILE, count % _TILE
+    if n:
         tile = source[:, start : start + n + taps - 1]
         np.matmul(tile, turned[: n + taps - 1, :n], out=out[:, start : start + n])
+
+
+def _tiles(array: Float32, axis: int, count: int, length: int) -> Float32:
+    """A view of `count` tiles of `length` along an axis, one tile's length after the other: a new third axis from the
+    end. They overlap where `length` is more than a tile's."""
+    shape, strides = list(array.shape), list(array.strides)
+    step = strides[axis] * _TILE
+    shape[axis] = length
+    return np.lib.stride_tricks.as_strided(
+        array, [*shape[:-2], count, *shape[-2:]], [*strides[:-2], step, *strides[-2:]]
+    )
 
 
 def _shift_and_add(block: Float32, bands: list[Float32], lengths: tuple[int, ...], out: Float32) -> None:

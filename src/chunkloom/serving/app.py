@@ -35,7 +35,7 @@ RESERVED = frozenset({"api", "metrics", "static", "v", "update", "__control__", 
 WORDS = ("zarr2", "zarr3", "n5", "precomputed")
 ENCODED_BYTES = 512 << 20
 
-READERS = 8
+FETCHERS = 16
 READS = ("GET", "HEAD")
 
 
@@ -67,8 +67,9 @@ class ChunkApp:
         self.codec = codec
         self.scheduler = scheduler or Scheduler()
         self._own_scheduler = scheduler is None
-        # Waiting for storage takes no core: more of it may go on at a time than computing.
-        self.readers = Scheduler(READERS)
+        # Reads of files keep a core busy; waiting for a place elsewhere takes none, and much of it may go on at a time.
+        self.readers = Scheduler()
+        self.fetchers = Scheduler(FETCHERS)
         self.encoded = ByteCache(encoded_bytes)
         self.generation = ""
         self._chunks = Chunks(self)
@@ -166,6 +167,7 @@ class ChunkApp:
     def close(self) -> None:
         """Drop what waits, and end the threads. A scheduler that was given belongs to whoever gave it."""
         self.readers.close()
+        self.fetchers.close()
         if self._own_scheduler:
             self.scheduler.close()
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 OCTETS = b"application/octet-stream"
+WATCH_AFTER_S = 0.005
+"""Who is answered sooner is not watched for hanging up: that takes as long as sending stored bytes."""
 MISSING = answers.refusal(404, "all fill value: not stored")
 COMPUTE = answers.refusal(500, "this chunk has to be computed")  # never sent
 
@@ -96,9 +98,8 @@ class Chunks:
             if stored is None and scope["method"] == "HEAD":
                 return answers.unmeasured(OCTETS, etag, asked.cache)
         if stored is not None:
-            passed = await self._claimed(
-                self.app.readers, "stored", lambda _: self._pass_on(asked, stored), asked, receive
-            )
+            readers = self.app.readers if stored.is_local else self.app.fetchers
+            passed = await self._claimed(readers, "stored", lambda _: self._pass_on(asked, stored), asked, receive)
             if passed is not COMPUTE:
                 return passed  # type: ignore[no-any-return]
             if scope["method"] == "HEAD":
@@ -166,14 +167,21 @@ class Chunks:
                 loop.call_soon_threadsafe(wake)
 
         claim.future.add_done_callback(settled)
-        gone = loop.create_task(_disconnected(receive))
-        gone.add_done_callback(wake)
+        gone: list[asyncio.Task[None]] = []
+
+        def watch() -> None:
+            gone.append(loop.create_task(_disconnected(receive)))
+            gone[0].add_done_callback(wake)
+
+        later = loop.call_later(WATCH_AFTER_S, watch)
         try:
             await woken
             return _settled(claim, asked)
         finally:
             claim.release()
-            gone.cancel()
+            later.cancel()
+            for task in gone:
+                task.cancel()
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -58,7 +58,7 @@ class ServedVolume:
         self.codec = self.asked_codec or kept or DEFAULT_CODEC
         self.places = stored_places(self.volume)
         self._datasets = [part for part in behind(self.volume) if isinstance(part, DatasetVolume)]
-        self.changing = any(dataset.changes for dataset in self._datasets)
+        self.changing = self.volume.changes
 
     def end(self) -> None:
         """Listen to the volume no more."""

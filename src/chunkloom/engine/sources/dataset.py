@@ -10,7 +10,7 @@ import numpy as np
 
 from chunkloom.engine.chunked import ChunkedVolume
 from chunkloom.engine.sources.array import kind_of
-from chunkloom.engine.sources.states import FileStates, state_of
+from chunkloom.engine.sources.states import FileStates, state_of, together
 from chunkloom.engine.volume import Array, Kind, Level, Volume, make_digest
 from chunkloom.errors import ChunkReadError, FormatError, ParameterError
 from chunkloom.geometry import Box
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 LARGEST_KEPT_CHUNK = 64 << 20
+FEW = 64
+"""Chunks whose states are looked at one by one."""
 
 
 class DatasetVolume(ChunkedVolume):
@@ -67,9 +69,9 @@ class DatasetVolume(ChunkedVolume):
             return ""
         array = self.arrays[level]
         chunks = box.chunk_range(self.levels[level].spatial_chunk)
-        if chunks.size == 1:
-            z, y, x = chunks.lo
-            return self.chunk_state(level, (z, y, x))
+        if chunks.size <= FEW:
+            # Each has been looked at a moment ago for its neighbour.
+            return together([self.chunk_state(level, (z, y, x)) for z, y, x in chunks.indices()])
         return self._states.of((level, chunks.lo, chunks.hi), lambda: array.files(box))
 
     def chunk_state(self, level: int, index: tuple[int, int, int]) -> str:

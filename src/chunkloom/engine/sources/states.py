@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 FRESH_S = 1.0
 """For how long what was seen counts, at the least."""
@@ -27,16 +27,21 @@ class FileStates:
 
     def of(self, group: Hashable, files: Callable[[], Iterable[str]]) -> str:
         """The state of the files of `group`, as it was a moment ago."""
+        seen = self.seen(group)
+        if seen is not None:
+            return seen
         began = time.monotonic()
-        seen = self._seen.get(group)
-        if seen is not None and began < seen[1]:
-            return seen[0]
         text = state_of(files())
         ended = time.monotonic()
         if len(self._seen) >= MOST:
             self._seen.clear()
         self._seen[group] = (text, ended + max(FRESH_S, SHARE * (ended - began)))
         return text
+
+    def seen(self, group: Hashable) -> str | None:
+        """What was seen of a group a moment ago; None where that is too long ago."""
+        seen = self._seen.get(group)
+        return seen[0] if seen is not None and time.monotonic() < seen[1] else None
 
     def forget(self) -> None:
         """Look again at the next question."""
@@ -45,18 +50,14 @@ class FileStates:
 
 def state_of(files: Iterable[str]) -> str:
     """Time and size of one file ("missing" where there is none), or a digest of those of several."""
-    first, digest = None, None
-    for file in files:
-        text = _state(file)
-        if first is None:
-            first = text
-            continue
-        if digest is None:
-            digest = hashlib.blake2b(first.encode(), digest_size=12)
-        digest.update(b"|" + text.encode())
-    if digest is not None:
-        return digest.hexdigest()
-    return first or ""
+    return together([_state(file) for file in files])
+
+
+def together(states: Sequence[str]) -> str:
+    """One text for several states; that of a single one is itself."""
+    if len(states) <= 1:
+        return "".join(states)
+    return hashlib.blake2b("|".join(states).encode(), digest_size=12).hexdigest()
 
 
 def _state(file: str) -> str:
