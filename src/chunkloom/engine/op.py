@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import inspect
 import re
 import types
 import typing
@@ -226,7 +227,7 @@ def field_types(cls: type[Op]) -> dict[str, Any]:
     except (NameError, AttributeError, TypeError):
         hints: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
-        for name, annotation in base.__dict__.get("__annotations__", {}).items():
+        for name, annotation in inspect.get_annotations(base).items():
             # A class with this annotation alone, so that one that cannot be resolved spoils no other.
             alone = type("Alone", (), {"__annotations__": {name: annotation}, "__module__": base.__module__})
             try:
