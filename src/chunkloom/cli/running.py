@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from chunkloom.serving.run import VolumeServer
     from chunkloom.serving.volumes import Served
 
+    Make = Callable[[list[Op]], Served]
+
 
 @dataclass(frozen=True)
 class ServerOptions:
@@ -140,9 +142,22 @@ def serving(
     model: ModelConfig | None = None,
     name: str | None = None,
     with_raw: bool = False,
-    ports: int = 1,
 ) -> Iterator[tuple[Served, VolumeServer]]:
-    """The volumes of a command line, served while the block runs, on one port or two (the second is any free one)."""
+    """The volumes of a command line, served while the block runs."""
+    make = making(source, options, model=model, name=name, with_raw=with_raw)
+    with serving_made(make, options, ops=ops) as made:
+        yield made
+
+
+def making(
+    source: str,
+    options: ServerOptions,
+    *,
+    model: ModelConfig | None = None,
+    name: str | None = None,
+    with_raw: bool = False,
+) -> Make:
+    """What makes the volumes of one source, given the ops over it."""
 
     def make(parsed: list[Op]) -> Served:
         from chunkloom.serving.volumes import volumes_to_serve
@@ -155,18 +170,20 @@ def serving(
             with_raw=with_raw,
             select=options.select,
             chunk=options.chunk,
-            predictions=prediction_cache(options) if model is not None else None,
+            predictions=None if model is None else prediction_cache(options),
         )
 
-    with serving_made(make, options, ops=ops, ports=ports) as made:
-        yield made
+    return make
 
 
 @contextmanager
 def serving_made(
-    make: Callable[[list[Op]], Served], options: ServerOptions, *, ops: Sequence[str] = (), ports: int = 1
+    make: Make, options: ServerOptions, *, ops: Sequence[str] = (), ports: int = 1
 ) -> Iterator[tuple[Served, VolumeServer]]:
-    """What `make` gives, served while the block runs. It is called with the parsed ops once the port is bound."""
+    """What `make` gives, served while the block runs, on one port or two (the second is any free one).
+
+    It is called with the parsed ops once the port is bound.
+    """
     from chunkloom.engine import chunked
     from chunkloom.engine.cache import ChunkCache
     from chunkloom.engine.op import parse_op
@@ -288,12 +305,11 @@ def ready(server: VolumeServer, viewer: str | None = None) -> dict[str, Any]:
     return data
 
 
-def announce(server: VolumeServer, options: ServerOptions) -> None:
-    """Print the address as older readers look for it: on stdout, unless that is for the ready data alone."""
+def announce(server: VolumeServer, options: ServerOptions, stdout: TextIO) -> None:
+    """Print the address as older readers look for it: on `stdout`, unless that is for the ready data alone."""
     from chunkloom.jobs.ready import announce as printed
 
-    with contextlib.redirect_stdout(sys.stderr if options.ready_file == "-" else sys.stdout):
-        printed(server.url)
+    printed(server.url, sys.stderr if options.ready_file == "-" else stdout)
 
 
 @contextmanager

@@ -61,7 +61,7 @@ def serve(
             running.serving(path, options, ops=ops, model=chosen, name=name, with_raw=raw) as (served, server),
             running.ready_file(options.ready_file, running.ready(server), stdout),
         ):
-            running.announce(server, options)
+            running.announce(server, options, stdout)
             running.say_notes(served)
             for volume in server.volumes():
                 running.say(f"{volume['name']}: {volume['urls']['zarr3']} (also as {', '.join(FORMATS)})")

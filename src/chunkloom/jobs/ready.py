@@ -45,6 +45,6 @@ def remove_ready_file(path: str) -> None:
                 os.unlink(path)
 
 
-def announce(url: str) -> None:
-    """Print the address between the markers that older readers look for, on stdout."""
-    print(f"{MARKER}{url}{MARKER_END}", flush=True)
+def announce(url: str, stream: TextIO) -> None:
+    """Print the address between the markers that older readers look for."""
+    print(f"{MARKER}{url}{MARKER_END}", file=stream, flush=True)

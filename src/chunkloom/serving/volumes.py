@@ -26,7 +26,8 @@ from chunkloom.serving.served_model import ServedModel
 class Served:
     """Volumes by name, what to tell the person, and which of them is the raw data and which the result.
 
-    `models` are those behind predictions, by the prediction's name.
+    `models` are those behind predictions, by the prediction's name. `apart` are names of volumes that whoever shows
+    them has layers of its own for.
     """
 
     volumes: dict[str, Volume]
@@ -34,6 +35,12 @@ class Served:
     raw: str
     result: str | None = None
     models: dict[str, ServedModel] = field(default_factory=dict)
+    apart: frozenset[str] = frozenset()
+
+    @property
+    def shown(self) -> dict[str, Volume]:
+        """The volumes that are shown each by what it is."""
+        return {name: volume for name, volume in self.volumes.items() if name not in self.apart}
 
 
 def volumes_to_serve(

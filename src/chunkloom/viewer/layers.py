@@ -71,6 +71,8 @@ class LayerSpec:
     seams
         For labels whose ids are those of a chunk, in this process: which are one object. They are drawn in one colour,
         as soon as it is known.
+    shader
+        The program of an image layer in place of the one that suits its kind.
 
     Raises
     ------
@@ -93,6 +95,7 @@ class LayerSpec:
     channel_axes: tuple[str, ...] = ()
     dear: bool = False
     seams: Seams | None = field(default=None, repr=False, compare=False)
+    shader: str | None = None
 
     def __post_init__(self) -> None:
         where = f"layer {self.name!r}"
@@ -250,7 +253,7 @@ def _image_layer(spec: LayerSpec, shader: str) -> neuroglancer.ImageLayer:
     source = neuroglancer.LayerDataSource(url=source_url(spec.url))
     if spec.channel_axes:
         source.transform = _channel_transform(spec)
-    made = neuroglancer.ImageLayer(source=source, shader=shader, opacity=spec.opacity)
+    made = neuroglancer.ImageLayer(source=source, shader=spec.shader or shader, opacity=spec.opacity)
     if spec.blend != "default":
         made.blend = spec.blend
     return made
