@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -95,6 +99,31 @@ def test_from_a_path_to_a_tuned_prediction(dashboard, page, shared, tmp_path, re
     text = (tmp_path / "session.yaml").read_text()
     assert "bright.py" in text
     assert "ThresholdPostprocessor" in text
+
+    with again(tmp_path / "session.yaml") as link:
+        page.open(link)
+        page.page.locator("iframe[title=Neuroglancer]").wait_for(timeout=60_000)
+        page.page.wait_for_timeout(1500)
+        same = drawn(page)
+    assert (np.abs(same.astype(int) - both.astype(int)).max(-1) > 20).mean() < 0.02
+
+
+@contextlib.contextmanager
+def again(file):
+    """The link of a dashboard that a saved session opens."""
+    words = [sys.executable, "-m", "chunkloom", "yaml", str(file), "--no-browser"]
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        for line in process.stderr:
+            if line.startswith("Dashboard: "):
+                yield line.removeprefix("Dashboard: ").strip()
+                break
+        else:
+            raise AssertionError("no dashboard")
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+    assert process.returncode == 128 + 15
 
 
 def only(running):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -11,7 +12,9 @@ import click
 from chunkloom.cli.options import LOG_LEVELS
 
 if TYPE_CHECKING:
+    from chunkloom.dashboard.app import Dashboard
     from chunkloom.dashboard.options import Start
+    from chunkloom.serving.run import AppServer
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,83 +53,94 @@ def dashboard(**kw: Any) -> None:
 
 
 @click.command()
-@click.option("-d", "--data", "--data-path", "data", required=True, metavar="SOURCE", help="The volume to look at.")
+@click.argument("source", required=False)
+@click.option("-d", "--data", "--data-path", "data", metavar="SOURCE", help="The same as SOURCE.")
 @dashboard_options
-def view(data: str, **kw: Any) -> None:
+def view(source: str | None, data: str | None, **kw: Any) -> None:
     """Open the dashboard with a volume in it.
 
     \b
-    chunkloom view -d cell.zarr/em
-    chunkloom view -d s3://bucket/cell.zarr/em
+    chunkloom view cell.zarr/em
+    chunkloom view s3://bucket/cell.zarr/em
     """
     from chunkloom.cli import running
+    from chunkloom.cli.serve import one_source
     from chunkloom.dashboard.options import Start
 
+    path = one_source(source, data)
     with running.ending_cleanly():
-        serve_dashboard(Start(data_path=data), **kw)
+        serve_dashboard(Start(data_path=path), **kw)
 
 
-def serve_dashboard(
+def serve_dashboard(start: Start, *, ready_file: str | None, no_browser: bool, log_level: str, **kw: Any) -> None:
+    """Run the dashboard until a signal. What `start` names is opened first, so that what is wrong is known at once."""
+    from chunkloom.cli import running
+    from chunkloom.logging_setup import configure_logging
+    from chunkloom.memory import keep_freed_memory
+
+    configure_logging(log_level)
+    keep_freed_memory()
+    with running.stdout_kept() as stdout, dashboard_running(start, **kw) as (_, server, link):
+        ready = {"url": server.url, "host": server.host, "port": server.port, "pid": os.getpid(), "viewer": link}
+        with running.ready_file(ready_file, ready, stdout):
+            write_service_url(server.url)
+            click.echo(link, stdout)
+            running.say(tunnel_help(kw["host"], server.port))
+            if not no_browser:
+                import webbrowser
+
+                webbrowser.open(link)
+            running.say("Serving until Ctrl-C.")
+            running.wait_for_signal()
+
+
+@contextlib.contextmanager
+def dashboard_running(
     start: Start,
     *,
-    host: str,
-    port: int,
-    ready_file: str | None,
-    token: str | None,
-    allow_root: tuple[str, ...],
-    no_browser: bool,
-    log_level: str,
-) -> None:
-    """Run the dashboard until a signal. What `start` names is opened first, so that what is wrong is known at once."""
-    import os
+    host: str = "127.0.0.1",
+    port: int = 0,
+    token: str | None = None,
+    allow_root: tuple[str, ...] = (),
+    served_here: Mapping[str, tuple[dict[str, Any], str]] | None = None,
+) -> Iterator[tuple[Dashboard, AppServer, str]]:
+    """A dashboard that answers while the block runs, and its link.
 
-    from chunkloom.cli import running
+    `served_here` are models that a server of this process computes already: their entries and its address, by name.
+    """
     from chunkloom.dashboard.app import create_dashboard
     from chunkloom.dashboard.options import DashboardOptions, usual_sources
     from chunkloom.dashboard.starting import begin
-    from chunkloom.logging_setup import configure_logging
-    from chunkloom.memory import keep_freed_memory
     from chunkloom.serving.access import hosts_from_environment
     from chunkloom.serving.run import AppServer, bind
     from chunkloom.settings import environment
 
-    configure_logging(log_level)
-    keep_freed_memory()
     listening = bind(host, port)
-    given: dict[str, Any] = {} if not (token or environment("TOKEN")) else {"token": token or environment("TOKEN")}
+    secret = token or environment("TOKEN")
+    given: dict[str, Any] = {"token": secret} if secret else {}
     hosts = (*hosts_from_environment(), *((host,) if host not in ("0.0.0.0", "::") else (_machine(),)))
     made = create_dashboard(
         DashboardOptions(
-            sources=usual_sources(allow_root, start.data_path),
+            sources=usual_sources(allow_root, start.data_path, *(layer["path"] for layer in start.extra_layers)),
             hosts=hosts,
             start=start,
             cookie_suffix=str(listening.getsockname()[1]),
             **given,
         )
     )
-    with contextlib.ExitStack() as stack:
-        stdout = stack.enter_context(running.stdout_kept())
-        stack.callback(made.close)
-        server = stack.enter_context(AppServer(made, listening))
-        made.pool.dashboard_url = server.url
-        begin(made, server.url)
-        link = f"{server.url}/?token={made.options.token}"
-        ready = {"url": server.url, "host": server.host, "port": server.port, "pid": os.getpid(), "viewer": link}
-        stack.enter_context(running.ready_file(ready_file, ready, stdout))
-        write_service_url(server.url)
-        click.echo(link, stdout)
-        running.say(tunnel_help(host, server.port))
-        if not no_browser:
-            import webbrowser
-
-            webbrowser.open(link)
-        running.say("Serving until Ctrl-C.")
-        running.wait_for_signal()
+    try:
+        with AppServer(made, listening) as server:
+            made.pool.dashboard_url = server.url
+            for name, (entry, url) in (served_here or {}).items():
+                made.pool.adopt(name, entry, start.data_path or "", url)
+            begin(made, server.url)
+            yield made, server, f"{server.url}/?token={made.options.token}"
+    finally:
+        made.close()
 
 
 def write_service_url(url: str) -> None:
     """Where `SERVICE_URL_PATH` names a file, write the address there, whole or not at all."""
-    import os
     import tempfile
     from pathlib import Path
 

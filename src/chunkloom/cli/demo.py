@@ -33,6 +33,7 @@ def demo(data: str | None, model: str, **kw: Any) -> None:
     chunkloom demo --data cell.zarr/em
     """
     from chunkloom.cli import running
+    from chunkloom.dashboard.options import Start
     from chunkloom.models.registry import parse_model
 
     with running.ending_cleanly():
@@ -42,7 +43,9 @@ def demo(data: str | None, model: str, **kw: Any) -> None:
             kind = "a public volume" if source == PUBLIC else "a made-up volume (the public one does not answer)"
             running.say(f"No --data given: showing {kind}, {source}")
         viewing, options = viewing_of(kw), running.parse_options(kw)
-        look(running.making(source, options, model=parse_model(model)), options, viewing)
+        chosen = parse_model(model)
+        start = Start(source, models=(chosen.to_dict(),))
+        look(running.making(source, options, model=chosen), options, viewing, start=start)
 
 
 def public_address() -> str:

@@ -66,7 +66,11 @@ def kind_command(name: str, cls: type[Any]) -> click.Command:
             if server_check:
                 click.echo(checked(data, model, options, ops))
                 return
-            look(running.making(data, options, model=model), options, viewing, ops=ops)
+            from chunkloom.dashboard.options import Start
+
+            # A dashboard's layers go through the chain alone.
+            start = None if ops else Start(data, models=(model.to_dict(),))
+            look(running.making(data, options, model=model), options, viewing, ops=ops, start=start)
 
     described = describe_parameters(cls)
     summary = (cls.__doc__ or "").strip().partition("\n")[0]

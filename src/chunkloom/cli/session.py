@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -60,7 +61,16 @@ def yaml(config: str | None, validate_only: bool, list_types: bool, **kw: Any) -
         if validate_only:
             click.echo(validated(session))
             return
-        look(making(session, models, options), options, viewing, more_layers=extras_of(session))
+        from chunkloom.dashboard.options import Start
+
+        start = Start(
+            session.data_path,
+            chain=session.chain,
+            models=tuple(model.to_dict() for _, model in models),
+            extra_layers=tuple(dataclasses.asdict(layer) for layer in session.extra_layers),
+            wrap_raw=session.wrap_raw,
+        )
+        look(making(session, models, options), options, viewing, more_layers=extras_of(session), start=start)
 
 
 def built(session: Config, entry: ModelEntry) -> ModelConfig:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,7 +17,9 @@ from chunkloom.cli import running
 from chunkloom.errors import ChunkReadError
 
 if TYPE_CHECKING:
+    from chunkloom.dashboard.options import Start
     from chunkloom.serving.run import VolumeServer
+    from chunkloom.serving.volumes import Served
     from chunkloom.viewer.layers import LayerSpec
 
 
@@ -62,10 +66,12 @@ def look(
     *,
     ops: Sequence[str] = (),
     more_layers: Callable[[VolumeServer], list[LayerSpec]] = no_more_layers,
+    start: Start | None = None,
 ) -> None:
     """Show what `make` gives in Neuroglancer, until a signal or, with `once`, one chunk of each.
 
-    `more_layers` are shown over it, of the same server.
+    `more_layers` are shown over it, of the same server. `start` is the session that a dashboard opens with, beside the
+    viewer: its models are those that `make` serves.
     """
     began = time.perf_counter()
     with (
@@ -86,12 +92,36 @@ def look(
             if viewing.once:
                 click.echo(table([fetch(server, name, began) for name in served.volumes]), stdout)
                 return
-            if not viewing.no_browser:
-                import webbrowser
+            with contextlib.ExitStack() as stack:
+                if start is not None:
+                    link = stack.enter_context(dashboard_beside(start, served, server, options))
+                    running.say(f"Dashboard: {link}")
+                if not viewing.no_browser:
+                    import webbrowser
 
-                webbrowser.open(link)
-            running.say("Serving until Ctrl-C.")
-            running.wait_for_signal()
+                    webbrowser.open(link)
+                running.say("Serving until Ctrl-C.")
+                running.wait_for_signal()
+
+
+@contextlib.contextmanager
+def dashboard_beside(
+    start: Start, served: Served, server: VolumeServer, options: running.ServerOptions
+) -> Iterator[str]:
+    """A dashboard over what this process serves, while the block runs; its link."""
+    from chunkloom.cli.dashboard import dashboard_running
+    from chunkloom.serving.protocol import Dashboard
+
+    here = {name: (entry, server.url) for name, entry in zip(served.models, start.models, strict=True)}
+    named = tuple({**entry, "name": name} for name, (entry, _) in here.items())
+    here = {name: ({**entry, "name": name}, url) for name, (entry, url) in here.items()}
+    begun = dataclasses.replace(start, models=named)
+    with dashboard_running(
+        begun, host=options.host, token=options.token, allow_root=options.allow_root, served_here=here
+    ) as (_, running_dashboard, link):
+        if hasattr(server.app, "dashboard"):
+            server.app.dashboard = Dashboard(running_dashboard.url)
+        yield link
 
 
 @dataclass(frozen=True)

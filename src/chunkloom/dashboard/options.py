@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from chunkloom.chain.spec import PipelineSpec
+from chunkloom.io.paths import parse_path
 from chunkloom.serving.access import ApiOptions, SourceRules, hosts_from_environment
 
 # Any bucket, and any host that proves its name. Plain http could be a service of this machine's own network.
@@ -24,7 +25,7 @@ class Start:
     data_path
         The volume to open, or None.
     chain
-        Normalizers and postprocessors.
+        Normalizers and postprocessors; None leaves them to the first model's own.
     models
         Entries ``{"type": …, "name": …, …}`` to run.
     extra_layers
@@ -34,7 +35,7 @@ class Start:
     """
 
     data_path: str | None = None
-    chain: PipelineSpec = field(default_factory=PipelineSpec)
+    chain: PipelineSpec | None = None
     models: tuple[dict[str, Any], ...] = ()
     extra_layers: tuple[dict[str, Any], ...] = ()
     wrap_raw: bool = True
@@ -57,22 +58,23 @@ class DashboardOptions:
         return ApiOptions(hosts=self.hosts, sources=self.sources)
 
 
-def usual_sources(roots: Sequence[str], data_path: str | None) -> SourceRules:
+def usual_sources(roots: Sequence[str], *named: str | None) -> SourceRules:
     """What may be opened from the browser.
 
     The places of `--allow-root` when there are any; else the home folder, the working folder and public buckets and
-    sites. The data named on the command line, with what lies beside it, always.
+    sites. What is `named` on the command line, with what lies beside it, always.
     """
     rules = SourceRules.parse(roots)
     if not roots:
         folders = tuple(dict.fromkeys(os.path.realpath(p) for p in (os.path.expanduser("~"), os.getcwd())))
         rules = replace(rules, folders=folders, places=PUBLIC_PLACES)
-    if data_path is None or data_path.startswith("synthetic://"):
-        return rules
-    from chunkloom.io.paths import parse_path
-
-    location = parse_path(data_path)
-    if location.is_local:
-        beside = os.path.realpath(os.path.dirname(os.path.abspath(location.base.rstrip("/"))))
-        return replace(rules, folders=(*rules.folders, beside))
-    return replace(rules, places=(*rules.places, *SourceRules.parse([data_path]).places))
+    for path in named:
+        if path is None or path.startswith("synthetic://"):
+            continue
+        location = parse_path(path)
+        if location.is_local:
+            beside = os.path.realpath(os.path.dirname(os.path.abspath(location.base.rstrip("/"))))
+            rules = replace(rules, folders=(*rules.folders, beside))
+        else:
+            rules = replace(rules, places=(*rules.places, *SourceRules.parse([path]).places))
+    return rules

@@ -103,7 +103,13 @@ class SessionStore:
         ConflictError
             There are too many.
         """
-        made = Session(adopted=adopted, chain=self.start.chain, wrap_raw=self.start.wrap_raw)
+        chain = self.start.chain
+        made = Session(
+            adopted=adopted,
+            chain=chain or PipelineSpec(),
+            chain_set=chain is not None,
+            wrap_raw=self.start.wrap_raw,
+        )
         with self._lock:
             if len(self._sessions) >= MOST_SESSIONS:
                 raise ConflictError(f"{MOST_SESSIONS} sessions are open here already: restart the dashboard")

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import logging
 import threading
-import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote
 
 from chunkloom.chain.spec import PipelineSpec, chain_is_segmentation
 from chunkloom.chain.steps import PostProcessor
@@ -26,7 +26,7 @@ from chunkloom.engine.volume import Kind
 from chunkloom.errors import ChunkloomError, ParameterError, ServerError
 from chunkloom.serving.launch import entry_argv, server_environment
 from chunkloom.serving.probe import output_display_range
-from chunkloom.serving.protocol import layer_name
+from chunkloom.serving.protocol import MODEL_INFO, layer_name
 from chunkloom.viewer.layers import LayerSpec
 
 if TYPE_CHECKING:
@@ -44,13 +44,17 @@ class Server:
     """One process that computes one model over one volume."""
 
     key: str
-    job: LocalServer
+    job: LocalServer | None
     dashboard_url: str
     users: set[str] = field(default_factory=set)
     url: str | None = None
     info: dict[str, Any] = field(default_factory=dict)
     error: str | None = None
     answered: threading.Event = field(default_factory=threading.Event)
+
+    def tail(self, lines: int = 200) -> list[str]:
+        """The end of its output; nothing of a server of this process."""
+        return [] if self.job is None else self.job.tail(lines)
 
 
 @dataclass(eq=False)
@@ -118,6 +122,13 @@ class ModelPool:
         """The dashboard it works for."""
         self._context = context
 
+    def adopt(self, name: str, entry: dict[str, Any], data_path: str, url: str) -> None:
+        """Count on a server that this process runs itself: sessions that start this model over this data share it."""
+        server = Server(_key(entry, data_path), None, self.dashboard_url, url=url)
+        server.info = _model_info(url, name)
+        server.answered.set()
+        self._servers[server.key] = server
+
     def start(self, session: Session, entry: dict[str, Any]) -> RunningModel:
         """Run a model over the session's data; returns at once, and the layer appears when it answers.
 
@@ -173,7 +184,7 @@ class ModelPool:
 
     def logs(self, session: Session) -> dict[str, list[str]]:
         """The ends of their outputs."""
-        return {name: running.server.job.tail() for name, running in list(session.models.items())}
+        return {name: running.server.tail() for name, running in list(session.models.items())}
 
     def close(self) -> None:
         """Stop every server, those that are still starting too."""
@@ -181,39 +192,40 @@ class ModelPool:
             self._closed = True
             servers, self._servers = list(self._servers.values()), {}
         for server in servers:
-            server.job.stop()
+            if server.job is not None:
+                server.job.stop()
 
     def _server(self, entry: dict[str, Any], data_path: str, session: Session) -> Server:
-        key = json.dumps([entry, data_path], sort_keys=True)
+        key = _key(entry, data_path)
         with self._lock:
             if self._closed:
                 raise ServerError("the dashboard is closing")
             server = self._servers.get(key)
-            if server is None or server.error is not None or server.job.ended:
+            if server is None or server.error is not None or (server.job is not None and server.job.ended):
                 argv = entry_argv(entry, data_path)
                 job = LocalServer(str(entry.get("name")), argv, server_environment(self.dashboard_url or None))
                 server = Server(key, job, self.dashboard_url)
                 self._servers[key] = server
-                threading.Thread(target=self._launch, args=(server,), daemon=True).start()
+                threading.Thread(target=self._launch, args=(server, job), daemon=True).start()
             server.users.add(session.id)
             return server
 
-    def _launch(self, server: Server) -> None:
+    def _launch(self, server: Server, job: LocalServer) -> None:
         try:
-            url = server.job.start()
+            url = job.start()
             server.info = _model_info(url)
             server.url = url
         except (ChunkloomError, OSError, ValueError) as error:
             server.error = str(error)
         finally:
             if self._closed:
-                server.job.stop()
+                job.stop()
             server.answered.set()
 
     def _leave(self, server: Server, session: Session) -> None:
         with self._lock:
             server.users.discard(session.id)
-            if server.users:
+            if server.users or server.job is None:
                 return
             if self._servers.get(server.key) is server:
                 del self._servers[server.key]
@@ -231,7 +243,7 @@ class ModelPool:
             if running.stopped:
                 return
             if running.server.error is not None:
-                for line in running.server.job.tail(40):
+                for line in running.server.tail(40):
                     context.logs.say(line, session.short)
                 log.error("%s did not start: %s", running.name, running.server.error)
             else:
@@ -261,7 +273,12 @@ def _own_chain(info: dict[str, Any]) -> PipelineSpec | None:
         return None
 
 
-def _model_info(url: str) -> dict[str, Any]:
-    with urllib.request.urlopen(f"{url}/__control__/model_info", timeout=10) as answer:
+def _key(entry: dict[str, Any], data_path: str) -> str:
+    return json.dumps([entry, data_path], sort_keys=True)
+
+
+def _model_info(url: str, name: str | None = None) -> dict[str, Any]:
+    query = "" if name is None else f"?model={quote(name)}"
+    with urllib.request.urlopen(f"{url}{MODEL_INFO}{query}", timeout=10) as answer:
         info: dict[str, Any] = json.loads(answer.read())
     return info
