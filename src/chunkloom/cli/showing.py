@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import urllib.error
 import urllib.request
@@ -17,6 +18,7 @@ from chunkloom.errors import ChunkReadError
 if TYPE_CHECKING:
     from chunkloom.models.kinds import ModelConfig
     from chunkloom.serving.run import VolumeServer
+    from chunkloom.serving.volumes import Served
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -68,6 +70,25 @@ def look(
                 webbrowser.open(link)
             running.say("Serving until Ctrl-C.")
             running.wait_for_signal()
+
+
+def network_link(path: str, served: Served, server: VolumeServer, host: str) -> str:
+    """Serve the cells and connections of a network file, and give a link that shows them on the served volumes."""
+    from chunkloom.bridge.annotations import network_annotations
+    from chunkloom.network import NetworkFile
+    from chunkloom.viewer.annotations import AnnotationSpec
+    from chunkloom.viewer.bootstrap import viewer_link
+    from chunkloom.viewer.layers import PALETTE
+    from chunkloom.viewer.scene import scene
+
+    shown: list[AnnotationSpec] = []
+    for collection in network_annotations(NetworkFile.open(path, "r")):
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", collection.name)
+        server.app.add_folder(name, collection)
+        color = PALETTE[(len(shown) + 1) % len(PALETTE)]
+        shown.append(AnnotationSpec(collection.name, f"{server.url}/{name}/precomputed", color))
+    layers = scene(served.volumes, server.url, raw=served.raw, raw_server_url=server.also_url)
+    return viewer_link(layers, annotations=shown, host=host)
 
 
 @dataclass(frozen=True)

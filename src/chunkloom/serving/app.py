@@ -29,6 +29,7 @@ from chunkloom.serving import answers, listing
 from chunkloom.serving.access import ApiOptions
 from chunkloom.serving.answers import Answer, Receive, Scope, Send
 from chunkloom.serving.events import Change
+from chunkloom.serving.folders import Folder, answer_file
 from chunkloom.serving.gate import Gate
 from chunkloom.serving.ranges import fitted
 from chunkloom.serving.times import Times
@@ -116,6 +117,7 @@ class ChunkApp:
         api: ApiOptions | None = None,
     ) -> None:
         self.volumes: dict[str, Served] = {}
+        self.folders: dict[str, Folder] = {}
         self.gate = Gate(self, api or ApiOptions())
         self.answered: Counter[int] = Counter()
         self.times = Times()
@@ -149,6 +151,12 @@ class ChunkApp:
             self.volumes = {n: served for n, served in self.volumes.items() if n != name}
             self.encoded.clear()
         self.gate.events.publish(Change("deleted", name, gone.digest))
+
+    def add_folder(self, name: str, folder: Folder) -> None:
+        """Serve files that are no volume's under `name`."""
+        if not name or name in RESERVED or "/" in name or name in self.volumes:
+            raise ParameterError(f"{name!r} cannot be what files are served under: it is taken, or no path segment")
+        self.folders = {**self.folders, name: folder}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -200,6 +208,8 @@ class ChunkApp:
                 return listing.page(scope["path"] or "/", [f"{name}/" for name in sorted(self.volumes)])
             return answers.answer(200, self._index(), JSON, cache=b"no-store")
         served = self.volumes.get(parts[0])
+        if served is None and parts[0] in self.folders:
+            return await answer_file(scope, parts[0], self.folders[parts[0]], parts[1:], self._readers)
         if served is None:
             return answers.refusal(404, f"no volume {parts[0]!r} here: there are {', '.join(sorted(self.volumes))}")
         rest, pinned = parts[1:], False
