@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -65,7 +65,7 @@ def test_levels_fill_the_bounds_and_halve_towards_cubes() -> None:
     levels = spatial_index(points(5000), None, LOWER, UPPER, limit=50)
     for level in levels:
         np.testing.assert_allclose(np.array(level.shape) * level.size, UPPER - LOWER)
-    for coarse, fine in zip(levels, levels[1:], strict=False):
+    for coarse, fine in pairwise(levels):
         assert {c // f for c, f in zip(fine.shape, coarse.shape, strict=True)} <= {1, 2}
     assert [level.shape for level in levels[:4]] == [(1, 1, 1), (2, 1, 1), (4, 1, 2), (8, 1, 4)]
 
