@@ -12,12 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from browser import Chromium, chromium  # noqa: F401  a fixture
+from chunkloom import array_volume
 from chunkloom.bridge import spatial
 from chunkloom.bridge.annotations import cell_annotations, connection_annotations, network_annotations
+from chunkloom.bridge.extract import extract
 from chunkloom.errors import ParameterError
 from chunkloom.network import Chunk, NetworkFile
 from chunkloom.serving.app import create_app
 from chunkloom.serving.run import VolumeServer
+from chunkloom.viewer.annotations import AnnotationSpec
+from chunkloom.viewer.bootstrap import new_viewer, stop_viewer
+from chunkloom.viewer.layers import LayerSpec, show
 
 SIZE = (40.0, 30.0, 20.0)
 
@@ -165,8 +171,6 @@ def test_the_tag_changes_with_the_network(network: NetworkFile) -> None:
 
 @pytest.mark.parametrize("name", ["", "api", "a/b", "raw"])
 def test_names_that_cannot_be_served_are_refused(network: NetworkFile, name: str) -> None:
-    from chunkloom import array_volume
-
     app = create_app({"raw": array_volume(np.zeros((2, 2, 2), np.uint8))})
     with pytest.raises(ParameterError):
         app.add_folder(name, cell_annotations(network, "golgi"))
@@ -188,3 +192,39 @@ def test_cells_without_positions_or_objects_are_no_trouble(tmp_path: Path) -> No
         assert json.loads(collection.file("info") or b"")["relationships"] == []
         assert (collection.file("spatial0/0_0_0") or b"")[:8] == len(collection).to_bytes(8, "little")
     assert connection_annotations(network, "own").file("by_id/0") == np.array([1, 2, 3, 1, 2, 3], "<f4").tobytes()
+
+
+@pytest.mark.browser
+def test_a_point_is_drawn_in_the_middle_of_its_object(tmp_path: Path, chromium: Chromium) -> None:  # noqa: F811
+    """Half a voxel off, or axes swapped, would show: voxels are large, of odd sizes, and begin off the origin."""
+    labels = np.zeros((12, 16, 20), np.uint8)
+    labels[3:6, 9:12, 4:9] = 255
+    grid = {"voxel_size_nm": (50, 20.5, 30), "corner_nm": (-475, 1000.25, -60)}
+    volume = array_volume(labels, kind="image", **grid)
+    extract(array_volume(labels, kind="labels", **grid), tmp_path / "net.hdf5", "cell")
+    network = NetworkFile.open(tmp_path / "net.hdf5", "r")
+    collection = cell_annotations(network, "cell")
+    centre_nm = network.placement("cell").load_positions()[0][::-1] * 1000
+    with VolumeServer(create_app({"raw": volume})) as server:
+        server.app.add_folder(collection.name, collection)
+        viewer = new_viewer()
+        layers = [LayerSpec.of_volume(volume, name="raw", url=f"{server.url}/raw/zarr3", display_range=(0, 255))]
+        points = AnnotationSpec("cells", f"{server.url}/{collection.name}/precomputed", "#ff0000")
+        show(viewer, layers, annotations=[points], position_nm=centre_nm)
+        with viewer.txn() as state:
+            state.show_axis_lines = False
+        page = chromium.page()
+        page.open(str(viewer.get_viewer_url()))
+        page.wait_until_drawn()
+        image, panels, problems = page.screenshot().astype(int), page.panels(), page.problems()
+        page.close()
+        stop_viewer()
+    assert problems == []
+    for name, panel in panels.items():
+        seen = panel.crop(image)
+        y, x = (n // 2 for n in seen.shape[:2])
+        seen = seen[y - 120 : y + 120, x - 120 : x + 120]  # without the letters of the axes
+        white, red = np.argwhere((seen > 240).all(-1)), np.argwhere((seen[..., 0] > 150) & (seen[..., 1] < 100))
+        # The object's box, from its white voxels; the disc, from its red ones.
+        middles = [(found.min(axis=0) + found.max(axis=0)) / 2 for found in (white, red)]
+        np.testing.assert_allclose(*middles, atol=1.5, err_msg=name)
