@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -61,7 +61,7 @@ def serve(
 
     options = running.ServerOptions(**kw)
     path = one_source(source, data)
-    with running.ending_cleanly():
+    with running.ending_cleanly(), running.stdout_kept() as stdout:
         chosen = None
         if model is not None:
             from chunkloom.models.registry import parse_model
@@ -73,13 +73,13 @@ def serve(
                 from chunkloom.cli.showing import network_link
 
                 link = network_link(network, served, server, options.host)
-            with running.ready_file(options.ready_file, running.ready(server, link)):
+            with running.ready_file(options.ready_file, running.ready(server, link), stdout):
                 running.say_notes(served)
-                tell(server, link)
+                tell(server, link, stdout)
                 running.wait_for_signal()
 
 
-def tell(server: VolumeServer, link: str | None) -> None:
+def tell(server: VolumeServer, link: str | None, stdout: TextIO) -> None:
     """Say what is served, and where."""
     from chunkloom.cli import running
 
@@ -88,7 +88,7 @@ def tell(server: VolumeServer, link: str | None) -> None:
     for folder in server.folders():
         running.say(f"{folder['name']}: {folder['url']}")
     if link is not None:
-        click.echo(link)
+        click.echo(link, stdout)
     running.say("Serving until Ctrl-C.")
 
 
