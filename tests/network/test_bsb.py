@@ -206,3 +206,50 @@ def test_writing_in_read_only_mode_is_refused(tmp_path: Path) -> None:
         cells.append_data((0, 0, 0), [[1, 2, 3]])
     assert (len(cells), storage._engine.versions["engine"]) == (1, "chunkloom")
     assert isinstance(storage._engine.state_id, int)
+
+
+@pytest.fixture(scope="module")
+def vnc_network(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Mitochondria and synapses of the VNC as cells, and mitochondria connected by the synapses beside them."""
+    from chunkloom import Pipeline, open_volume, ops
+    from chunkloom.bridge.connect import Ends, connect_synapses
+    from chunkloom.bridge.extract import extract
+
+    path = tmp_path_factory.mktemp("vnc") / "net.hdf5"
+    mitochondria, mask = (open_volume(shared / "data" / "vnc.zarr" / name) for name in ("mitochondria", "synapses"))
+    synapses = Pipeline(mask, [ops.ConnectedComponents()])
+    extract(mitochondria, path, "mitochondrion", chunk_size_nm=(500, 1000, 1000))
+    extract(synapses, path, "synapse")
+    with NetworkFile.open(path) as network:
+        near = Pipeline(mitochondria, [ops.Dilate((1, 81, 81))])
+        connect_synapses(synapses, near, network, Ends("near", "mitochondrion", "mitochondrion"))
+    return path
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_network_out_of_volumes_opens_in_bsb(engine: str, vnc_network: Path, shared: Path) -> None:
+    from chunkloom import open_volume
+
+    volume = open_volume(shared / "data" / "vnc.zarr" / "mitochondria")
+    labels, grid = volume.read(), volume.levels[0].grid
+    storage = Storage(engine, str(vnc_network))
+    cells = storage.get_placement_set(cell_type("mitochondrion"))
+    ids, positions = cells.load_additional("label_id"), cells.load_positions()
+    assert sorted(int(id) for id in ids) == np.unique(labels)[1:].tolist()
+    for id, position in zip(ids, positions, strict=True):
+        centre = np.argwhere(labels == id).mean(axis=0) + 0.5
+        nm = centre * grid.voxel_size_nm + grid.corner_nm
+        np.testing.assert_allclose(position, nm[::-1] / 1000, rtol=0, atol=1e-9)
+    chunks = cells.get_all_chunks()
+    assert [tuple(chunk.dimensions) for chunk in chunks] == [(1.0, 1.0, 0.5)] * len(chunks)
+    for chunk in chunks:
+        cells.set_chunk_filter([chunk])
+        assert (np.floor(cells.load_positions() / [1.0, 1.0, 0.5]) == np.array(chunk)).all()
+    assert len(storage.get_placement_set(cell_type("synapse"))) == 28
+    links = storage.get_connectivity_set("near")
+    pairs = [
+        tuple(np.hstack((a, b)))
+        for _, _, _, data in links.flat_iter_connections("out")
+        for a, b in zip(*data, strict=True)
+    ]
+    assert len(pairs) == len(links) == 16

@@ -252,7 +252,7 @@ def _cells_of(network: NetworkFile, cell_type: str) -> _Cells:
     cells = network.placement(cell_type)
     if not len(cells):
         return _Cells(cells, np.zeros(0, np.uint64), np.zeros(0, np.int64))
-    given = cells.load_all_additional().get("label_id")
+    given = cells.load_additional("label_id") if "label_id" in cells.additional_keys() else None
     if given is None or given.dtype.kind not in "iu":
         found = "none" if given is None else f"{given.dtype}"
         raise ParameterError(

@@ -23,6 +23,7 @@ from chunkloom.errors import ConflictError, ParameterError
 from chunkloom.network import Chunk, NetworkFile, PlacementSet
 from chunkloom.network.chunks import chunk_coordinates, chunk_ids, same_size
 from chunkloom.network.records import Clear
+from chunkloom.network.resource import checked_name
 
 if TYPE_CHECKING:
     from chunkloom.engine.demand import Work
@@ -147,8 +148,11 @@ def _chunk_size(
     path: str | os.PathLike[str], cell_type: str, asked_nm: Sequence[float] | None, overwrite: bool
 ) -> Size:
     """The chunk size to use; all that can be wrong with the file is found here, before anything is measured."""
+    checked_name(cell_type, "cell type")
     asked = None if asked_nm is None else size_um(asked_nm)
     known = None
+    if os.path.isdir(path):
+        raise ParameterError(f"{path} is a folder: expected the path of an HDF5 file, there or to be made")
     if NetworkFile.exists(path):
         network = NetworkFile.open(path, "r")
         known = network.chunk_size

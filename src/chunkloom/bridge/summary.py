@@ -73,7 +73,7 @@ def summary(network: NetworkFile) -> Summary:
         for name in network.placement_names():
             of = network.placement(name)
             stats = of.get_chunk_stats()
-            keys = of._additional_chunks.keys()
+            keys = of.additional_keys()
             labels = sorted({label for labels in of.get_unique_labels() for label in labels})
             cells.append(CellsEntry(name, sum(stats.values()), len(stats), tuple(keys), tuple(labels)))
         links = [network.connectivity(tag) for tag in network.connectivity_tags()]

@@ -199,6 +199,10 @@ def connect(
             )
         what = "pairs in contact" if is_mask else "synapses"
         click.echo(f"{file}: {done.connections} connections {tag!r} from {done.found} {what}")
+        if done.found == 1 and not is_mask:
+            running.say(
+                "note: all voxels have one id; if this is a mask, --op connected_components gives each object one"
+            )
         for count, why in (
             (done.alone, "synapses touch fewer than two cells"),
             (done.undirected, f"{what} have no direction in {direction}"),
@@ -212,7 +216,8 @@ def opened(source: str, ops: tuple[str, ...], select: dict[str, int] | None) -> 
     """A volume of the command line, or ops over it."""
     from chunkloom.cli.materialize import volume_of
 
-    return volume_of(source, ops, None, select)[0]
+    volume: Volume = volume_of(source, ops, None, select)[0]
+    return volume
 
 
 @network.command()

@@ -300,6 +300,8 @@ def ready(server: VolumeServer, viewer: str | None = None) -> dict[str, Any]:
     if job:
         data["job_id"] = job
     data["volumes"] = server.volumes()
+    if server.folders():
+        data["annotations"] = server.folders()
     if viewer:
         data["viewer"] = viewer
     return data

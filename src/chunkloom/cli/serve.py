@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from chunkloom.cli.options import server_options
+
+if TYPE_CHECKING:
+    from chunkloom.serving.run import VolumeServer
 
 FORMATS = ("zarr2", "n5", "precomputed")
 
@@ -27,6 +30,11 @@ FORMATS = ("zarr2", "n5", "precomputed")
     help="A model to run: a .onnx or .py file, a folder with a model.json, a JSON entry, or a bundled model's name.",
 )
 @click.option("--raw", is_flag=True, help="With --op: serve the source too, as raw. (With --model it always is.)")
+@click.option(
+    "--network",
+    metavar="NETWORK.hdf5",
+    help="Serve its cells and connections as annotations, and print a link that shows them on the volume.",
+)
 @click.option("--name", help="What the result is called. Default: the model's name, or from SOURCE's path.")
 @server_options
 def serve(
@@ -35,6 +43,7 @@ def serve(
     ops: tuple[str, ...],
     model: str | None,
     raw: bool,
+    network: str | None,
     name: str | None,
     **kw: Any,
 ) -> None:
@@ -46,6 +55,7 @@ def serve(
     \b
     chunkloom serve cell.zarr/em --op threshold:low=120
     chunkloom serve cell.zarr/em --model fibsem-membrane
+    chunkloom serve cell.zarr/em --network net.hdf5
     """
     from chunkloom.cli import running
 
@@ -57,16 +67,30 @@ def serve(
             from chunkloom.models.registry import parse_model
 
             chosen = parse_model(model)
-        with (
-            running.serving(path, options, ops=ops, model=chosen, name=name, with_raw=raw) as (served, server),
-            running.ready_file(options.ready_file, running.ready(server), stdout),
-        ):
-            running.announce(server, options, stdout)
-            running.say_notes(served)
-            for volume in server.volumes():
-                running.say(f"{volume['name']}: {volume['urls']['zarr3']} (also as {', '.join(FORMATS)})")
-            running.say("Serving until Ctrl-C.")
-            running.wait_for_signal()
+        with running.serving(path, options, ops=ops, model=chosen, name=name, with_raw=raw) as (served, server):
+            link = None
+            if network is not None:
+                from chunkloom.cli.showing import network_link
+
+                link = network_link(network, served, server, options.host)
+            with running.ready_file(options.ready_file, running.ready(server, link), stdout):
+                running.announce(server, options, stdout)
+                running.say_notes(served)
+                tell(server, link, stdout)
+                running.wait_for_signal()
+
+
+def tell(server: VolumeServer, link: str | None, stdout: TextIO) -> None:
+    """Say what is served, and where."""
+    from chunkloom.cli import running
+
+    for volume in server.volumes():
+        running.say(f"{volume['name']}: {volume['urls']['zarr3']} (also as {', '.join(FORMATS)})")
+    for folder in server.folders():
+        running.say(f"{folder['name']}: {folder['url']}")
+    if link is not None:
+        click.echo(link, stdout)
+    running.say("Serving until Ctrl-C.")
 
 
 def one_source(source: str | None, data: str | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 import time
 import urllib.error
 import urllib.request
@@ -122,6 +123,25 @@ def dashboard_beside(
         if hasattr(server.app, "dashboard"):
             server.app.dashboard = Dashboard(running_dashboard.url)
         yield link
+
+
+def network_link(path: str, served: Served, server: VolumeServer, host: str) -> str:
+    """Serve the cells and connections of a network file, and give a link that shows them on the served volumes."""
+    from chunkloom.bridge.annotations import network_annotations
+    from chunkloom.network import NetworkFile
+    from chunkloom.viewer.annotations import AnnotationSpec
+    from chunkloom.viewer.bootstrap import viewer_link
+    from chunkloom.viewer.layers import PALETTE
+    from chunkloom.viewer.scene import scene
+
+    shown: list[AnnotationSpec] = []
+    for collection in network_annotations(NetworkFile.open(path, "r")):
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", collection.name)
+        server.app.add_folder(name, collection)
+        color = PALETTE[(len(shown) + 1) % len(PALETTE)]
+        shown.append(AnnotationSpec(collection.name, f"{server.url}/{name}/precomputed", color))
+    layers = scene(served.volumes, server.url, raw=served.raw, raw_server_url=server.also_url)
+    return viewer_link(layers, annotations=shown, host=host)
 
 
 @dataclass(frozen=True)

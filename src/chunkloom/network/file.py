@@ -211,7 +211,9 @@ class NetworkFile:
             yield batch
             with self._handle.lock:
                 if self._handle.stats().state != batch.begun:
-                    raise LockedError(f"{self.path} was written to in another thread meanwhile; nothing of this was")
+                    raise LockedError(
+                        f"{self.path} was written to meanwhile, not through this handle; nothing of it was"
+                    )
                 if batch.records:
                     self._handle.absorb(batch.records)
 

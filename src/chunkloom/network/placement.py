@@ -219,6 +219,11 @@ class PlacementSet(
         return self._select(handle, rows)
 
     @handles_handles("r")
+    def additional_keys(self, *, handle: ReadHandle = OWN) -> list[str]:
+        """Names of the additional data that some cell of the set has, in the order they came."""
+        return self._additional_chunks.keys(handle=handle)
+
+    @handles_handles("r")
     def load_all_additional(self, *, handle: ReadHandle = OWN) -> dict[str, Array]:
         """Every key of the additional data, as `load_additional` gives it."""
         return {key: self.load_additional(key, handle=handle) for key in self._additional_chunks.keys(handle=handle)}

@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,7 @@ from chunkloom.serving.access import ApiOptions
 from chunkloom.serving.answers import Answer, Receive, Scope, Send
 from chunkloom.serving.chunks import Asked, Chunks, client_of
 from chunkloom.serving.events import Change
+from chunkloom.serving.folders import Folder, answer_file
 from chunkloom.serving.gate import Gate
 from chunkloom.serving.ranges import fitted
 from chunkloom.serving.served import FORMATS, JSON, ServedVolume
@@ -60,6 +62,7 @@ class ChunkApp:
         api: ApiOptions | None = None,
     ) -> None:
         self.volumes: dict[str, ServedVolume] = {}
+        self.folders: dict[str, Folder] = {}
         self.gate = Gate(self, api or ApiOptions())
         self.answered: Counter[int] = Counter()
         self.times = Times()
@@ -70,6 +73,8 @@ class ChunkApp:
         # Reads of files keep a core busy; waiting for a place elsewhere takes none, and much of it may go on at a time.
         self.readers = Scheduler()
         self.fetchers = Scheduler(FETCHERS)
+        # Files of folders; threads begin with the first of them.
+        self._files = ThreadPoolExecutor(FETCHERS, thread_name_prefix="chunkloom-files")
         self.encoded = ByteCache(encoded_bytes)
         self.generation = ""
         self._chunks = Chunks(self)
@@ -131,6 +136,12 @@ class ChunkApp:
             if self.current(asked.served) and asked.generation == self.generation:
                 self.encoded.put(asked.path, Kept(made, until), made.nbytes)
 
+    def add_folder(self, name: str, folder: Folder) -> None:
+        """Serve files that are no volume's under `name`."""
+        if not name or name in RESERVED or "/" in name or name in self.volumes:
+            raise ParameterError(f"{name!r} cannot be what files are served under: it is taken, or no path segment")
+        self.folders = {**self.folders, name: folder}
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
@@ -166,6 +177,7 @@ class ChunkApp:
 
     def close(self) -> None:
         """Drop what waits, and end the threads. A scheduler that was given belongs to whoever gave it."""
+        self._files.shutdown(wait=False, cancel_futures=True)
         self.readers.close()
         self.fetchers.close()
         if self._own_scheduler:
@@ -188,6 +200,8 @@ class ChunkApp:
             if listing.wants_html(scope):
                 return listing.page(scope["path"] or "/", [f"{name}/" for name in sorted(self.volumes)])
             return answers.answer(200, self._index(), JSON, cache=b"no-store")
+        if parts[0] in self.folders:
+            return await answer_file(scope, parts[0], self.folders[parts[0]], parts[1:], self._files)
         served = self.volumes.get(parts[0]) or await self.unlisted(parts[0])
         if isinstance(served, Answer):
             return served

@@ -150,3 +150,9 @@ class VolumeServer(AppServer):
                 }
             )
         return listed
+
+    def folders(self) -> list[dict[str, str]]:
+        """What is served beside volumes: names and addresses."""
+        from chunkloom.serving.folders import WORD
+
+        return [{"name": name, "url": f"{self.url}/{name}/{WORD}"} for name in self.app.folders]

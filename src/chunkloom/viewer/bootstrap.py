@@ -17,6 +17,7 @@ from chunkloom.errors import ServerError
 if TYPE_CHECKING:
     import neuroglancer
 
+    from chunkloom.viewer.annotations import AnnotationSpec
     from chunkloom.viewer.layers import LayerSpec
 
 # Neuroglancer's server holds viewers weakly: one that nobody keeps answers 404.
@@ -49,8 +50,14 @@ def new_viewer(*, host: str = "127.0.0.1", port: int = 0) -> neuroglancer.Viewer
         raise ServerError(f"the viewer's server cannot bind {host}: {error}") from error
 
 
-def viewer_link(layers: Sequence[LayerSpec], *, host: str = "127.0.0.1", port: int = 0) -> str:
-    """Show `layers` in a viewer of their own, and give its address, ``http://127.0.0.1:PORT/v/TOKEN/``.
+def viewer_link(
+    layers: Sequence[LayerSpec],
+    *,
+    annotations: Sequence[AnnotationSpec] = (),
+    host: str = "127.0.0.1",
+    port: int = 0,
+) -> str:
+    """Show `layers`, and `annotations` over them, in a viewer of their own, and give its address, ``http://127.0.0.1:PORT/v/TOKEN/``.
 
     On all interfaces (``0.0.0.0``), the address names this machine, so that others can open it.
 
@@ -59,7 +66,7 @@ def viewer_link(layers: Sequence[LayerSpec], *, host: str = "127.0.0.1", port: i
     from chunkloom.viewer.layers import show
 
     viewer = new_viewer(host=host, port=port)
-    show(viewer, layers)
+    show(viewer, layers, annotations=annotations)
     _kept.append(viewer)
     link = urlsplit(str(viewer.get_viewer_url()))
     if host in ("0.0.0.0", "::"):

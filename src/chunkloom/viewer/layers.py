@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from chunkloom.errors import ParameterError, nearest
+from chunkloom.viewer.annotations import AnnotationSpec, annotation_layer
 from chunkloom.viewer.shaders import mask_shader, prediction_shader_for, raw_shader
 
 if TYPE_CHECKING:
@@ -292,7 +293,11 @@ def _typed_range(spec: LayerSpec) -> tuple[float, float]:
 
 
 def show(
-    viewer: neuroglancer.Viewer, layers: Sequence[LayerSpec], *, position_nm: Sequence[float] | None = None
+    viewer: neuroglancer.Viewer,
+    layers: Sequence[LayerSpec],
+    *,
+    annotations: Sequence[AnnotationSpec] = (),
+    position_nm: Sequence[float] | None = None,
 ) -> None:
     """Show `layers`, and nothing else, in four panels with the whole of the first volume in view.
 
@@ -301,6 +306,8 @@ def show(
 
     Parameters
     ----------
+    annotations
+        Points and lines, shown over all layers.
     position_nm
         z, y, x of the point where the three cross-sections meet; the first volume's middle when left out.
 
@@ -313,7 +320,7 @@ def show(
 
     if not layers:
         raise ParameterError("nothing to show: give at least one layer")
-    names = [spec.name for spec in layers]
+    names = [*(spec.name for spec in layers), *(collection.name for collection in annotations)]
     if len(set(names)) != len(names):
         raise ParameterError(f"layer names must differ, found {', '.join(names)}")
     first = layers[0]
@@ -324,6 +331,8 @@ def show(
         state.layers.clear()
         for spec in layers:
             state.layers.append(name=spec.name, layer=layer(spec), visible=spec.visible)
+        for collection in annotations:
+            state.layers.append(name=collection.name, layer=annotation_layer(collection))
         state.position = [p / v for p, v in zip(position[::-1], size[::-1], strict=True)]
         scale = fitting_scale(first)
         state.cross_section_scale = min(scale, NEAR) if any(spec.dear for spec in layers) else scale
