@@ -26,7 +26,18 @@ def test_a_line_each(own_home):
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert all(line.startswith(("ok ", "no ")) for line in lines)
-    for what in ("Python", "chunkloom", "packages", "home", "onnxruntime", "LSF", "Slurm", "model kinds", "Hub", "browser"):
+    for what in (
+        "Python",
+        "chunkloom",
+        "packages",
+        "home",
+        "onnxruntime",
+        "LSF",
+        "Slurm",
+        "model kinds",
+        "Hub",
+        "browser",
+    ):
         assert any(line.split(maxsplit=1)[1].startswith(what) for line in lines), what
     assert any(line.startswith("no") and "bad" in line and "nowhere_at_all" in line for line in lines)
 

@@ -27,14 +27,16 @@ CHAIN = PipelineSpec.from_steps_data([{"name": "MinMaxNormalizer"}], [])
 def em(tmp_path):
     import zarr
 
-    array = zarr.create_array(tmp_path / "em.zarr", shape=(20, 20, 20), chunks=(10, 10, 10), dtype="uint8", zarr_format=2)
+    array = zarr.create_array(
+        tmp_path / "em.zarr", shape=(20, 20, 20), chunks=(10, 10, 10), dtype="uint8", zarr_format=2
+    )
     array[:] = np.random.default_rng(1).integers(0, 255, (20, 20, 20))
     return tmp_path / "em.zarr"
 
 
 @pytest.fixture
 def job(tmp_path, em):
-    """Start the command line of `launch` in a shell, as a scheduler does: ``job(**environment) -> (process, ready)``."""
+    """Start `launch`'s line in a shell, as a scheduler does: ``job(**environment) -> (process, ready)``."""
     processes = []
     model(tmp_path / "one")
 

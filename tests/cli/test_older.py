@@ -65,10 +65,9 @@ def test_bad_configuration_ends_with_1(capsys):
 
 
 def test_the_console_scripts_are_there():
+    import tomllib
     from importlib import metadata
     from pathlib import Path
-
-    import tomllib
 
     declared = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["scripts"]
     assert declared == {

@@ -15,6 +15,7 @@ from chunkloom.models.modeljson import bundled_models
 
 from .test_bad_input import model
 
+NEWER = [sys.executable, "-m", "chunkloom"]
 OLDER = [sys.executable, "-c", "from chunkloom.cli.older import main; main()"]
 
 
@@ -69,7 +70,7 @@ def run(words, **more):
 def test_a_session_is_served_and_shown(started, session, em):
     import zarr
 
-    process, ready = started("yaml", session, "--no-browser")
+    _process, ready = started("yaml", session, "--no-browser")
     urls = {volume["name"]: volume["urls"]["zarr2"] for volume in ready["volumes"]}
     assert list(urls) == ["raw", "mito", "er", "ground-truth"]
     raw = zarr.open_array(em / "em", mode="r")[...]
@@ -93,7 +94,7 @@ def test_raw_as_it_is_stored(chunkloom, session):
     assert re.search(r"^raw +\S+ +\S+ +\d+$", done.stdout, re.MULTILINE)
 
 
-@pytest.mark.parametrize("words", [[sys.executable, "-m", "chunkloom"], OLDER], ids=["chunkloom", "cellmap_flow"])
+@pytest.mark.parametrize("words", [NEWER, OLDER], ids=["chunkloom", "cellmap_flow"])
 def test_a_valid_file(session, words):
     done = run([*words, "yaml", session, "--validate-only"])
     assert done.returncode == 0, done.stderr
@@ -101,7 +102,9 @@ def test_a_valid_file(session, words):
     assert "mito: ONNX, er: onnx" in done.stdout
 
 
-@pytest.mark.parametrize(("words", "code"), [([sys.executable, "-m", "chunkloom"], 2), (OLDER, 1)], ids=["new", "older"])
+@pytest.mark.parametrize(
+    ("words", "code"), [([sys.executable, "-m", "chunkloom"], 2), (OLDER, 1)], ids=["new", "older"]
+)
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [

@@ -103,7 +103,7 @@ def test_extra_layers():
         ("json_data: {input_norm: {MinMaxNormalizer: {min_value: 1}}, postprocess: {}}", {"min_value": 1}),
         ("json_data: {input_norm: {MinMaxNormalizer: }}", {}),
         ("json_data: {input_norm: [{name: MinMaxNormalizer, min_value: '1'}]}", {"min_value": "1"}),
-        ("json_data: '{\"input_norm\": [{\"name\": \"MinMaxNormalizer\"}]}'", {}),
+        ('json_data: \'{"input_norm": [{"name": "MinMaxNormalizer"}]}\'', {}),
     ],
     ids=["older", "older-without-parameters", "text-values", "json-text"],
 )
@@ -146,8 +146,14 @@ BAD = {
     "model-text": ("data_path: d\nmodels:\n  m: x.py\n", ["line 3", "models.m"]),
     "no-type": ("data_path: d\nmodels:\n  m:\n    path: x\n", ["line 3", "models.m", "--list-types"]),
     "type-number": ("data_path: d\nmodels:\n  m:\n    type: 3\n", ["line 4", "models.m.type"]),
-    "names-twice": ("data_path: d\nmodels:\n- {name: a, type: x}\n- {name: a, type: x}\n", ["line 4", "models[1]", "'a'"]),
-    "resample": ("data_path: d\nmodels:\n  m: {type: x, resample: 1}\n", ["line 3", "models.m.resample", "true or false"]),
+    "names-twice": (
+        "data_path: d\nmodels:\n- {name: a, type: x}\n- {name: a, type: x}\n",
+        ["line 4", "models[1]", "'a'"],
+    ),
+    "resample": (
+        "data_path: d\nmodels:\n  m: {type: x, resample: 1}\n",
+        ["line 3", "models.m.resample", "true or false"],
+    ),
     "wrap-raw": ("data_path: d\nwrap_raw: yes please\n", ["line 2", "wrap_raw", "true or false"]),
     "queue": ("data_path: d\nqueue: [a]\n", ["line 2", "queue"]),
     "chain-number": ("data_path: d\njson_data: 3\n", ["line 2", "json_data"]),
@@ -175,7 +181,7 @@ BAD = {
     ),
     "layer-path": ("data_path: d\nextra_layers:\n- {name: a, layer_type: image}\n", ["line 3", "path"]),
     "layers-twice": (
-        "data_path: d\nextra_layers:\n- {name: a, path: p, layer_type: image}\n- {name: a, path: p, layer_type: image}\n",
+        "data_path: d\nextra_layers:\n" + "- {name: a, path: p, layer_type: image}\n" * 2,
         ["line 4", "'a'"],
     ),
     "object": ("data_path: !!python/object/apply:os.system [true]\n", ["line 1", "not YAML"]),

@@ -93,7 +93,9 @@ def test_a_restart_is_asked_for_with_the_token(server, came):
     assert came == [{"restart": True, "params": {"lora_r": 4}}]
 
 
-@pytest.mark.parametrize(("token", "params", "says"), [("wrong", {}, "401"), ("secret", {"bad": 1}, "no such parameter")])
+@pytest.mark.parametrize(
+    ("token", "params", "says"), [("wrong", {}, "401"), ("secret", {"bad": 1}, "no such parameter")]
+)
 def test_a_refused_restart_says_why(server, came, token, params, says):
     with pytest.raises(ParameterError, match=says):
         request_restart(server.url, token, {"params": params})

@@ -47,7 +47,24 @@ def test_an_entry_is_launched_without_making_the_model():
     assert argv[-5:] == ["--model", '{"type":"huggingface","repo":"lab/mito"}', "-d", "d", "--no-resample"]
 
 
-NASTY = ['a"b', "a b", "$HOME", "`id`", "$(id)", "a\\b", "a\\", "!x", "*", "~", "a;b", "a|b", "", "é", "#x", '{"a":"\\""}']
+NASTY = [
+    'a"b',
+    "a b",
+    "$HOME",
+    "`id`",
+    "$(id)",
+    "a\\b",
+    "a\\",
+    "!x",
+    "*",
+    "~",
+    "a;b",
+    "a|b",
+    "",
+    "é",
+    "#x",
+    '{"a":"\\""}',
+]
 
 
 @pytest.mark.parametrize("word", NASTY)

@@ -208,7 +208,9 @@ def test_other_weights_are_computed_anew_and_answered_at_the_same_address(serve_
     assert json.loads(ask(server, "/__control__/model_info")[2])["version"] == "2"
 
 
-@pytest.mark.parametrize("expression", ["9**9**9", "np.ones((9,)*9)", "().__class__", "__import__('os').system('true')"])
+@pytest.mark.parametrize(
+    "expression", ["9**9**9", "np.ones((9,)*9)", "().__class__", "__import__('os').system('true')"]
+)
 def test_an_expression_that_is_no_plain_arithmetic_computes_nothing(serve_models, expression):
     forward = Counted()
     server = serve_models(toy_model(forward=forward))
@@ -427,7 +429,9 @@ def test_a_restart_that_is_refused_reaches_nobody(training, token, body, headers
 
 
 @pytest.mark.parametrize(
-    ("failure", "status"), [(ConflictError("training has begun"), 409), (RuntimeError("no disk"), 500)], ids=["409", "500"]
+    ("failure", "status"),
+    [(ConflictError("training has begun"), 409), (RuntimeError("no disk"), 500)],
+    ids=["409", "500"],
 )
 def test_a_restart_that_fails_says_why(serve_models, failure, status):
     def fail(request):

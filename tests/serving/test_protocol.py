@@ -13,7 +13,10 @@ from chunkloom.errors import AccessError, ParameterError
 from chunkloom.serving.protocol import Dashboard, layer_name, parse_layer_name
 
 CHAIN = PipelineSpec.from_json_data(
-    {"input_norm": [{"name": "MinMaxNormalizer"}], "postprocess": [{"name": "ThresholdPostprocessor", "threshold": 0.5}]}
+    {
+        "input_norm": [{"name": "MinMaxNormalizer"}],
+        "postprocess": [{"name": "ThresholdPostprocessor", "threshold": 0.5}],
+    }
 )
 
 

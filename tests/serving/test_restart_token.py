@@ -36,7 +36,14 @@ def test_a_token_that_is_not_there_is_an_error(tmp_path, content):
 
 @pytest.mark.parametrize(
     ("given", "expected", "same"),
-    [(b"a", "a", True), (b"b", "a", False), (b"", "a", False), (None, "a", False), (b"", "", False), (b"\xff", "a", False)],
+    [
+        (b"a", "a", True),
+        (b"b", "a", False),
+        (b"", "a", False),
+        (None, "a", False),
+        (b"", "", False),
+        (b"\xff", "a", False),
+    ],
 )
 def test_tokens_are_compared(given, expected, same):
     assert same_token(given, expected) is same
