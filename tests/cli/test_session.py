@@ -113,8 +113,9 @@ def test_a_valid_file(session, words):
         ("/em\n", "/nothing\n", ["line 1", "data_path", "nothing"]),
         ("MinMaxNormalizer", "MinMax", ["line 9", "input_norm[0]", "MinMaxNormalizer"]),
         ("/gt,", "/none,", ["line 12", "extra_layers[0].path", "none"]),
+        ("/one}", "/two}", ["line 4", "models.mito.path", "two"]),
     ],
-    ids=["type", "parameter", "data", "step", "layer"],
+    ids=["type", "parameter", "data", "step", "layer", "file"],
 )
 def test_what_is_wrong_is_one_line(session, words, code, old, new, says):
     session.write_text(session.read_text().replace(old, new, 1))
