@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -113,8 +114,21 @@ def validated(session: Config) -> str:
                 open_volume(path)
         except ChunkloomError as error:
             raise session.error(where, str(error)) from error
+    for entry in session.models:
+        for key, value in missing_files(entry):
+            raise session.error((*entry.where, key), f"no such file or folder: {value}")
     models = ", ".join(f"{entry.name or '(unnamed)'}: {entry.kind}" for entry in session.models) or "none"
     return f"{session.document.source}: valid. Models: {models}. Data: {session.data_path}"
+
+
+def missing_files(entry: ModelEntry) -> Iterator[tuple[str, str]]:
+    """Parameters of an entry that are paths on this machine, and lead nowhere."""
+    from chunkloom.models.modeljson import bundled_models
+
+    for key, value in entry.parameters.items():
+        if key.split("_")[-1] == "path" and isinstance(value, str) and "://" not in value:
+            if not os.path.exists(os.path.expanduser(value)) and value not in bundled_models():
+                yield key, value
 
 
 def making(session: Config, models: list[Named], options: ServerOptions) -> Make:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
+from http.client import HTTPException
 from typing import Any
 
 from chunkloom.errors import ParameterError
@@ -28,7 +29,7 @@ def fetch_model_info(host: str, timeout: float = 3) -> dict[str, Any]:
             if len(body) > MOST_BYTES:
                 raise ValueError(f"an answer of more than {MOST_BYTES} bytes")
             data = json.loads(body)
-        except (OSError, ValueError, RecursionError) as error:
+        except (OSError, ValueError, RecursionError, HTTPException) as error:
             reason = f"{base}{path}: {error}"
             continue
         if isinstance(data, dict):
@@ -56,7 +57,7 @@ def request_restart(host: str, token: str, request: dict[str, Any], timeout: flo
     except urllib.error.HTTPError as error:
         said = error.read(MOST_BYTES).decode(errors="replace")
         raise ParameterError(f"{address}: {error.code}: {said.strip()}") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, HTTPException) as error:
         raise ParameterError(f"{address}: {error}") from error
 
 

@@ -12,6 +12,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from http.client import HTTPException
 from typing import Any
 
 from chunkloom.serving.protocol import EQUIVALENCES
@@ -78,7 +79,7 @@ def send_equivalences(dashboard_url: str, dataset: str, groups: list[list[int]])
     try:
         with _OPENER.open(request, timeout=TIMEOUT_S):
             return True
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, HTTPException) as error:
         log.warning("equivalences of %s were not taken by the dashboard: %s", dataset[:80], error)
         return False
 

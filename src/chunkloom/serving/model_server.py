@@ -127,6 +127,8 @@ class ModelApp(ChunkApp):
         except (ParameterError, ModelError) as error:
             # Not 404: viewers show that as an empty volume.
             return answers.refusal(400, str(error))
+        except ConflictError as error:
+            return answers.refusal(503, str(error))
         except ChunkloomError as error:
             log.warning("layer: %s", error)
             return answers.refusal(500, str(error))
