@@ -1,17 +1,34 @@
+import { copyFileSync, mkdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { defineConfig } from "vite";
+import { defineConfig, type Plugin } from "vite";
 import { neuroglancer } from "../viewer/neuroglancer.ts";
 
 const at = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
+/** The bundled model, as files beside the page. */
+function sampleModel(): Plugin {
+  const name = "fibsem-membrane";
+  const from = at(`../../src/chunkloom/models/bundled/${name}`);
+  const { weights } = JSON.parse(readFileSync(`${from}/model.json`, "utf8"));
+  return {
+    name: "chunkloom-sample-model",
+    closeBundle() {
+      const to = at(`dist/models/${name}`);
+      mkdirSync(to, { recursive: true });
+      for (const file of ["model.json", weights, "README.md"])
+        copyFileSync(`${from}/${file}`, `${to}/${file}`);
+    },
+  };
+}
+
 export default defineConfig({
   root: at("."),
   base: "./",
-  plugins: neuroglancer(),
+  plugins: [...neuroglancer(), sampleModel()],
   // The engine's source, not its build: one compilation for the page.
   resolve: {
     alias: [
-      // The worker passes its own build of onnxruntime to the engine; the one with WebGPU stays out.
+      // The model's worker passes its own build of onnxruntime to the engine: WASM alone, or with WebGPU.
       { find: /^onnxruntime-web$/, replacement: "onnxruntime-web/wasm" },
       { find: /^@chunkloom\/engine$/, replacement: at("../engine/src/index.ts") },
       { find: /^@chunkloom\/engine\/model$/, replacement: at("../engine/src/ops/model.ts") },

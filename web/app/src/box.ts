@@ -1,7 +1,8 @@
 /** A box as people type it, in voxels or nm, and what a run of it will take, in words. */
 
-import { type Plan, type Vec3, worldToBox } from "@chunkloom/engine";
+import { type Box, boxToWorld, type Plan, type Vec3, worldToBox } from "@chunkloom/engine";
 import type { Shown } from "./messages.ts";
+import { tidy } from "./page.ts";
 
 function three(text: string, what: string): Vec3 {
   const numbers = text
@@ -14,18 +15,34 @@ function three(text: string, what: string): Vec3 {
   return numbers as unknown as Vec3;
 }
 
-/** The box in voxels of a level. */
-export function parseBox(
-  shown: Shown,
-  level: number,
-  lo: string,
-  hi: string,
-  unit: string,
-): { lo: Vec3; hi: Vec3 } {
+/** The grid of a level, or an error that says which there are. */
+export function gridOf(shown: Shown, level: number): Shown["levels"][number] {
   const grid = shown.levels[level];
-  if (!grid) throw new Error(`level ${level}: ${shown.name} has levels 0 to ${shown.levels.length - 1}`);
+  if (grid) return grid;
+  const last = shown.levels.length - 1;
+  throw new Error(`level ${level}: ${shown.name} has ${last > 0 ? `levels 0 to ${last}` : "level 0 alone"}`);
+}
+
+/** The box in voxels of a level. */
+export function parseBox(shown: Shown, level: number, lo: string, hi: string, unit: string): Box {
+  const grid = gridOf(shown, level);
   const [from, to] = [three(lo, "From"), three(hi, "To")];
   return unit === "nm" ? worldToBox(grid, from, to) : { lo: from, hi: to };
+}
+
+/** A box of nm in voxels of a level, those that it touches and that the level has. */
+export function boxFromNm(shown: Shown, level: number, lo: Vec3, hi: Vec3): Box {
+  const grid = gridOf(shown, level);
+  const box = worldToBox(grid, lo, hi);
+  const clip = (n: number, a: number) => Math.max(0, Math.min(grid.shape[a], n));
+  return { lo: box.lo.map(clip) as unknown as Vec3, hi: box.hi.map(clip) as unknown as Vec3 };
+}
+
+/** A box of voxels in another unit, as text. */
+export function typed(shown: Shown, level: number, box: Box, unit: string): { lo: string; hi: string } {
+  const { beginNm, endNm } = boxToWorld(gridOf(shown, level), box);
+  const [lo, hi] = unit === "nm" ? [beginNm, endNm] : [box.lo, box.hi];
+  return { lo: lo.map(tidy).join(", "), hi: hi.map(tidy).join(", ") };
 }
 
 /** Bytes as people say them. */

@@ -7,21 +7,21 @@ import {
   directoryStore,
   directoryTarget,
   Engine,
+  httpStore,
   httpTarget,
-  type OpData,
+  httpUrl,
   openVolume,
   opfsFolder,
   pipeline,
   planOf,
+  pyramid,
   regionOf,
   type Target,
+  takesPyramid,
   type Volume,
   zipTarget,
 } from "@chunkloom/engine";
-import { loadModel, type Model, type OrtModule, parseModel } from "@chunkloom/engine/model";
-import ortModule from "onnxruntime-web/ort-wasm-simd-threaded.mjs?url";
-import ortWasm from "onnxruntime-web/ort-wasm-simd-threaded.wasm?url";
-import * as ort from "onnxruntime-web/wasm";
+import { type Model, parseModel } from "@chunkloom/engine/model";
 import type {
   FromWorker,
   Kept,
@@ -33,64 +33,87 @@ import type {
   ToServiceWorker,
   ToWorker,
 } from "./messages.ts";
-
-ort.env.wasm.wasmPaths = {
-  mjs: new URL(ortModule, self.location.href).href,
-  wasm: new URL(ortWasm, self.location.href).href,
-};
+import { remoteModel } from "./remote_model.ts";
 
 const engine = new Engine({
-  slots: Math.max(2, navigator.hardwareConcurrency ?? 2),
+  // Most of a chunk's time is the host's: more at a time than there are cores.
+  slots: 8,
   log: (line) => console.warn(line),
 });
 const runs = new Map<number, AbortController>();
-const models = new Map<string, Promise<Model>>();
+type Loaded = { readonly model: Model; readonly runsOn: string };
+const models = new Map<string, Promise<Loaded>>();
 
 const say = (message: FromWorker, transfer: Transferable[] = []) => self.postMessage(message, { transfer });
 
-function shown({ name, dtype, kind, channels, levels, digest }: Volume): Shown {
-  return { name, dtype, kind, channels, levels, digest, viewedAs: VIEWED[dtype] };
+function shown(volume: Volume): Shown {
+  const { name, dtype, kind, channels, levels, digest, notes = [], dear = false } = volume;
+  const viewed = { viewed: viewedName(volume), viewedAs: viewedAs(volume) };
+  return { name, dtype, kind, channels, levels, digest, notes, dear, ...viewed };
 }
+
+const viewedName = ({ name, digest }: Volume) => `${name}-${digest.slice(0, 12)}`;
 
 /** Dtypes that Neuroglancer shows; others are cast for it, by name. */
 const VIEWED: Record<string, string> = {
   bool: "uint8",
   float16: "float32",
   float64: "float32",
-  int64: "int32",
+  int64: "int32", // labels of it are shown as they are
 };
 
-/** Adds the volume as the viewer gets it, under `<name>-shown`. */
-async function addViewed(volume: Volume): Promise<void> {
-  const to = VIEWED[volume.dtype];
-  const name = `${volume.name}-shown`;
-  if (to) await engine.addPipeline(volume, [{ name: "cast", dtype: to }], name);
-  else engine.add(pipeline(volume, [], name));
+const viewedAs = ({ dtype, kind }: Volume) =>
+  dtype === "int64" && kind === "labels" ? undefined : VIEWED[dtype];
+
+/** Adds the volume as the viewer gets it, in a number type it can show and with coarser levels, for its old self. */
+async function addViewed(volume: Volume): Promise<Shown> {
+  const to = viewedAs(volume);
+  const name = viewedName(volume);
+  for (const old of engine.names) if (old !== name && old.startsWith(`${volume.name}-`)) engine.remove(old);
+  const cast = to
+    ? await engine.addPipeline(volume, [{ name: "cast", dtype: to }], name)
+    : pipeline(volume, [], name);
+  engine.add(takesPyramid(cast) ? pyramid(cast) : cast);
+  return shown(volume);
 }
 
-function modelOf({ url, files }: ModelAsked): Promise<Model> {
-  const key = url ?? JSON.stringify(files?.description);
+function modelOf({ url, files, provider }: ModelAsked): Promise<Loaded> {
+  const key = JSON.stringify([provider, url ?? files?.description]);
   let found = models.get(key);
   if (!found) {
-    found = load(url, files);
+    // A model holds memory, and a worker: of those asked for before, none is kept.
+    for (const old of models.values()) old.then(({ model }) => model.release()).catch(() => {});
+    models.clear();
+    found = load(url, files, provider);
     found.catch(() => models.delete(key));
     models.set(key, found);
   }
   return found;
 }
 
-async function load(url: string | undefined, files: ModelAsked["files"]): Promise<Model> {
-  const runtime = ort as unknown as OrtModule;
-  if (files) return loadModel(parseModel(files.description), files.weights, { ort: runtime });
-  const fetched = async (address: string) => {
-    const answer = await fetch(address);
-    if (!answer.ok) throw new Error(`${address}: the host answered HTTP ${answer.status}`);
-    return answer;
-  };
-  const at = new URL(url ?? "", self.location.href).href;
-  const description = parseModel(await (await fetched(at)).json(), at);
-  const weights = await fetched(new URL(description.weights, at).href);
-  return loadModel(description, new Uint8Array(await weights.arrayBuffer()), { ort: runtime });
+async function load(
+  url: string | undefined,
+  files: ModelAsked["files"],
+  provider: ModelAsked["provider"],
+): Promise<Loaded> {
+  if (files) return remoteModel(files.description, "model.json", files.weights, provider);
+  const at = httpUrl(new URL(url ?? "", self.location.href).href);
+  const text = new TextDecoder().decode(await fetched(at));
+  let description: { readonly weights?: unknown };
+  try {
+    description = JSON.parse(text);
+  } catch {
+    throw new Error(`${at}: is not JSON; expected a model.json, which names the file of weights beside it`);
+  }
+  const { weights } = parseModel(description, at);
+  return remoteModel(description, at, await fetched(new URL(weights, at).href), provider);
+}
+
+async function fetched(address: string): Promise<Uint8Array> {
+  const cut = address.lastIndexOf("/");
+  const found = await httpStore(address.slice(0, cut)).get(decodeURIComponent(address.slice(cut + 1)));
+  if (!found) throw new Error(`${address}: there is no such file`);
+  return found;
 }
 
 const options = (run: RunAsked) => ({ level: run.level, lo: run.lo, hi: run.hi, extent: run.extent });
@@ -108,16 +131,21 @@ const methods: Methods = {
   async open(source: Source, select) {
     const store = "url" in source ? source.url : directoryStore(source.folder);
     const volume = engine.add(await openVolume(store, { name: "raw", select }));
-    await addViewed(volume);
-    return shown(volume);
+    return addViewed(volume);
   },
-  async computed(name: string, ops: readonly OpData[], asked: ModelAsked | undefined) {
-    let volume = engine.volume("raw");
-    if (asked) volume = await engine.addModel(volume, await modelOf(asked), name, { chain: asked.chain });
-    if (ops.length || !asked) volume = await engine.addPipeline(volume, ops, name);
-    engine.add(volume);
-    await addViewed(volume);
-    return shown(volume);
+  async model(asked) {
+    const { model, runsOn } = await modelOf(asked);
+    const { name, inputShape, outputShape, inputVoxelSize, channels, inputNorm, postprocess } =
+      model.description;
+    const chain = { input_norm: inputNorm, postprocess };
+    return { name, inputShape, outputShape, voxelSize: inputVoxelSize, channels, chain, runsOn };
+  },
+  async computed(chain, asked) {
+    const raw = engine.volume("raw");
+    const volume = asked
+      ? await engine.addModel(raw, (await modelOf(asked)).model, "computed", { chain })
+      : await engine.addPipeline(raw, [...chain.input_norm, ...chain.postprocess], "computed");
+    return addViewed(volume);
   },
   async plan(run) {
     return planOf(regionOf(engine.volume(run.volume), options(run)));
@@ -146,9 +174,7 @@ const methods: Methods = {
     if (kept.kind !== "folder" && kept.kind !== "opfs")
       throw new Error("only what lies in a folder can be opened again");
     const folder = kept.kind === "folder" ? kept.folder : await opfsFolder(kept.path);
-    const volume = engine.add(await openVolume(directoryStore(folder), { name: "saved" }));
-    await addViewed(volume);
-    return shown(volume);
+    return addViewed(engine.add(await openVolume(directoryStore(folder), { name: "saved" })));
   },
   async cancel(id) {
     runs.get(id)?.abort();
