@@ -71,11 +71,10 @@ def test_from_a_path_to_a_tuned_prediction(dashboard, page, shared, tmp_path, re
         page.page.get_by_label("Threshold", exact=True).fill("0.5")
         page.page.wait_for_timeout(700)
         drawn(page)
-        page.screenshot(f"{pictures}/dashboard.png")
-        page.page.get_by_role("button", name="Light").click() if page.page.get_by_role(
-            "button", name="Light"
-        ).count() else page.page.get_by_role("button", name="Dark").click()
-        page.screenshot(f"{pictures}/dashboard-other.png")
+        for theme in ("Dark", "Light"):
+            page.page.get_by_role("button", name=theme, exact=True).click()
+            page.page.wait_for_timeout(200)
+            page.screenshot(f"{pictures}/dashboard-{theme.lower()}.png")
 
     page.page.get_by_role("tab", name="Models").click()
     page.page.get_by_label("Kind").select_option("script")

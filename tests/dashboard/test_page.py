@@ -106,7 +106,7 @@ def test_everything_is_reached_by_keyboard(dashboard, page, em):
     page.page.get_by_text("40 × 50 × 60").wait_for()
 
 
-def test_the_builder_sends_its_chain_and_keeps_its_places(dashboard, page, em):
+def test_the_builder_sends_its_chain_and_keeps_its_places(dashboard, page, em, request):
     running = dashboard()
     running.ask("/api/set-data", "POST", {"dataset_path": str(em)})
     running.dashboard.sessions.only().adopted = False
@@ -120,6 +120,9 @@ def test_the_builder_sends_its_chain_and_keeps_its_places(dashboard, page, em):
     assert [s["name"] for s in session["pipeline"]["postprocess"]] == ["SigmoidPostprocessor", "ThresholdPostprocessor"]
     assert session["pipeline"]["postprocess"][1]["threshold"] == 0.25
     places = session["builder"]["postprocessors"]
+    if request.config.getoption("--pictures"):
+        page.page.get_by_role("button", name="Dark", exact=True).click()
+        page.screenshot(f"{request.config.getoption('--pictures')}/builder.png")
     page.page.reload()
     page.page.get_by_role("button", name="postprocessor ThresholdPostprocessor").wait_for()
     with page.page.expect_download() as download:

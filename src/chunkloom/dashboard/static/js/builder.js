@@ -1,6 +1,6 @@
 // The pipeline builder: nodes on a canvas, sent as the session's chain two seconds after the last change.
 import { get, put } from "./api.js";
-import { addNode, chainOf, connect, fromBuilder, ordered, removeNode, toBuilder, updateNode, withChain } from "./canvas.js";
+import { addNode, chainOf, connect, fromBuilder, implied, ordered, removeNode, toBuilder, updateNode, withChain } from "./canvas.js";
 import { freshStep, stepSchema, stepSchemas } from "./chain.js";
 import { Field } from "./fields.js";
 import { html, render, signal, useEffect, useRef, useSignal } from "./html.js";
@@ -16,6 +16,7 @@ function opened() {
   if (dataset.value && !canvas.nodes.some((n) => n.kind === "input")) {
     canvas = addNode(canvas, "input", "data", { dataset_path: dataset.value.path, bounding_boxes: [], separate_bounding_boxes_zarrs: false }).canvas;
   }
+  // The flow as it is: from the data through the steps.
   for (const model of models.value) {
     if (!canvas.nodes.some((n) => n.kind === "model" && n.name === model.name)) canvas = addNode(canvas, "model", model.name, model.entry).canvas;
   }
@@ -130,20 +131,21 @@ function Node({ node }) {
   </div>`;
 }
 
+// Side by side: from side to side. One above the other: from foot to head.
+function path(a, b) {
+  if (Math.abs(a.y - b.y) < 60) {
+    const [x1, x2] = a.x < b.x ? [a.x + 190, b.x] : [a.x, b.x + 190];
+    return `M${x1},${a.y + 28} L${x2},${b.y + 28}`;
+  }
+  const [y1, y2] = a.y < b.y ? [a.y + 56, b.y] : [a.y, b.y + 56];
+  const bend = (y2 - y1) / 2;
+  return `M${a.x + 95},${y1} C${a.x + 95},${y1 + bend} ${b.x + 95},${y2 - bend} ${b.x + 95},${y2}`;
+}
+
 function Edges() {
   const at = new Map(canvas.value.nodes.map((n) => [n.id, n]));
-  return html`<svg aria-hidden="true">${canvas.value.edges.map((e) => {
-    const [a, b] = [at.get(e.source), at.get(e.target)];
-    if (!a || !b) return null;
-    if (Math.abs(a.x - b.x) < 60) {
-      // One above the other: from foot to head.
-      const [down, up] = a.y < b.y ? [a.y + 56, b.y] : [a.y, b.y + 56];
-      return html`<path key=${e.id} d=${`M${a.x + 95},${down} L${b.x + 95},${up}`} />`;
-    }
-    const [x1, y1, x2, y2] = [a.x + 190, a.y + 26, b.x, b.y + 26];
-    const bend = Math.max(30, Math.abs(x2 - x1) / 2);
-    return html`<path key=${e.id} d=${`M${x1},${y1} C${x1 + bend},${y1} ${x2 - bend},${y2} ${x2},${y2}`} />`;
-  })}</svg>`;
+  const line = (kind) => (e) => at.has(e.source) && at.has(e.target) && html`<path key=${e.id} class=${kind} d=${path(at.get(e.source), at.get(e.target))} />`;
+  return html`<svg aria-hidden="true">${implied(canvas.value).map(line("implied"))}${canvas.value.edges.map(line("said"))}</svg>`;
 }
 
 const PATHS = {

@@ -3,16 +3,17 @@
 // A node is {id, kind, name, params, x, y}. The order of steps follows the edges; steps without edges follow by place.
 
 export const KINDS = ["input", "normalizer", "model", "postprocessor", "output", "blockwise"];
-const COLUMN = { input: 16, normalizer: 222, model: 428, postprocessor: 634, output: 840, blockwise: 840 };
+// A row for each kind, from the data above to the result below.
+const ROW = { input: 24, normalizer: 140, model: 256, postprocessor: 372, output: 488, blockwise: 488 };
 const LISTS = { input: "inputs", normalizer: "normalizers", model: "models", postprocessor: "postprocessors", output: "outputs" };
-const ROW = 96;
+const STEP = 214;
 
 let counter = 0;
 export const newId = (kind) => `${kind}-${Date.now().toString(36)}-${(counter++).toString(36)}`;
 
 export function place(nodes, kind) {
-  const below = nodes.filter((n) => n.x === COLUMN[kind]).map((n) => n.y + ROW);
-  return { x: COLUMN[kind], y: Math.max(kind === "blockwise" ? 260 : 40, ...below) };
+  const beside = nodes.filter((n) => n.y === ROW[kind]).map((n) => n.x + STEP);
+  return { x: Math.max(24, ...beside), y: ROW[kind] };
 }
 
 export function addNode(canvas, kind, name, params = {}) {
@@ -60,6 +61,22 @@ export function ordered(canvas, kind) {
     done.push(...rest.splice(Math.max(0, next), 1));
   }
   return done;
+}
+
+// The way of the data where no edge says it: from the last node of a kind to the first of the next that there is.
+export function implied(canvas) {
+  const groups = ["input", "normalizer", "model", "postprocessor", "output"].map((kind) => ordered(canvas, kind)).filter((g) => g.length);
+  const pairs = [];
+  for (let i = 1; i < groups.length; i++) {
+    const models = groups[i - 1][0].kind === "model" ? groups[i - 1] : [groups[i - 1].at(-1)];
+    const next = groups[i][0].kind === "model" ? groups[i] : [groups[i][0]];
+    for (const a of models) for (const b of next) pairs.push([a, b]);
+  }
+  for (const group of groups) {
+    if (["normalizer", "postprocessor"].includes(group[0].kind)) for (let i = 1; i < group.length; i++) pairs.push([group[i - 1], group[i]]);
+  }
+  const said = (a, b) => canvas.edges.some((e) => e.source === a.id && e.target === b.id);
+  return pairs.filter(([a, b]) => !said(a, b)).map(([a, b]) => ({ id: `${a.id}>${b.id}`, source: a.id, target: b.id }));
 }
 
 const step = (node) => ({ ...node.params, name: node.name });
