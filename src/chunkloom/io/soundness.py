@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
+from mmap import mmap
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from chunkloom.errors import ChunkReadError
 from chunkloom.io.layout import StoredLayout
 
 
-def check_whole(raw: bytes, layout: StoredLayout, where: str) -> None:
+def check_whole(raw: bytes | mmap, layout: StoredLayout, where: str) -> None:
     """Raise `ChunkReadError` where `raw` cannot be a whole chunk of `layout`; `where` names it."""
     expected = math.prod(layout.chunk_shape) * np.dtype(layout.dtype).itemsize
     if layout.format == "n5":
@@ -52,7 +53,7 @@ def _codec(layout: StoredLayout) -> str | None:
     return None
 
 
-def _n5_payload(raw: bytes, layout: StoredLayout, where: str) -> tuple[bytes, int]:
+def _n5_payload(raw: bytes | mmap, layout: StoredLayout, where: str) -> tuple[bytes, int]:
     """A block's packed values and their size unpacked, from its header."""
     ndim = len(layout.chunk_shape)
     if len(raw) < 4 + 4 * ndim or struct.unpack_from(">HH", raw) != (0, ndim):
@@ -61,14 +62,23 @@ def _n5_payload(raw: bytes, layout: StoredLayout, where: str) -> tuple[bytes, in
     return raw[4 + 4 * ndim :], math.prod(held) * np.dtype(layout.dtype).itemsize
 
 
-def _check_zstd(raw: bytes, where: str) -> None:
-    """Walk the blocks of one frame: it must end where the bytes do."""
-    if len(raw) < 6 or raw[:4] != b"\x28\xb5\x2f\xfd":
-        raise ChunkReadError(f"{where} is damaged: its {len(raw)} bytes are no zstd frame")
-    descriptor = raw[4]
+def _check_zstd(raw: bytes | mmap, where: str) -> None:
+    """Walk the blocks of the frames: the last must end where the bytes do."""
+    at = 0
+    while at < len(raw) or not at:
+        at = _zstd_frame_end(raw, at, where)
+    if at > len(raw):
+        raise ChunkReadError(f"{where} is damaged: its zstd frame is cut after {len(raw)} of {at} bytes")
+
+
+def _zstd_frame_end(raw: bytes | mmap, at: int, where: str) -> int:
+    if len(raw) < at + 6 or raw[at : at + 4] != b"\x28\xb5\x2f\xfd":
+        found = f"its {len(raw)} bytes are no zstd frame" if not at else f"its zstd frame ends after {at} of {len(raw)}"
+        raise ChunkReadError(f"{where} is damaged: {found}")
+    descriptor = raw[at + 4]
     single = descriptor >> 5 & 1
     size = (single, 2, 4, 8)[descriptor >> 6]
-    at = 5 + (0 if single else 1) + (0, 1, 2, 4)[descriptor & 3] + size
+    at += 5 + (0 if single else 1) + (0, 1, 2, 4)[descriptor & 3] + size
     last = False
     while not last:
         if at + 3 > len(raw):
@@ -76,9 +86,7 @@ def _check_zstd(raw: bytes, where: str) -> None:
         header = int.from_bytes(raw[at : at + 3], "little")
         last, kind = bool(header & 1), header >> 1 & 3
         at += 3 + (1 if kind == 1 else header >> 3)
-    at += 4 * (descriptor >> 2 & 1)
-    if at > len(raw):
-        raise ChunkReadError(f"{where} is damaged: its zstd frame is cut after {len(raw)} of {at} bytes")
+    return at + 4 * (descriptor >> 2 & 1)
 
 
 def _equal(found: int, expected: int, where: str, what: str) -> None:

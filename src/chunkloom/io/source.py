@@ -5,6 +5,7 @@ A stored array is read in one order whatever its file's: channel axes first and 
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -194,6 +195,28 @@ class StoredArray:
         elif self.stored_layout is not None:
             check_whole(found[0], self.stored_layout, self._level.store.where(key))
         return found
+
+    def check_stored_file(self, file: str) -> int:
+        """The size of a local chunk file that can be passed on as it is.
+
+        Raises
+        ------
+        ChunkReadError
+            It was cut, emptied or replaced.
+        FileNotFoundError
+            It is not there.
+        """
+        with open(file, "rb", buffering=0) as opened:
+            size = os.fstat(opened.fileno()).st_size
+            if self.stored_layout is not None:
+                # Looked at in place: a few pages of it are read.
+                whole = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+                try:
+                    check_whole(whole, self.stored_layout, file)
+                finally:
+                    if not isinstance(whole, bytes):
+                        whole.close()
+        return size
 
     def stored_file(self, index: tuple[int, ...]) -> str | None:
         """The local file that `stored_chunk` reads, whether it is there or not; None for a remote array."""

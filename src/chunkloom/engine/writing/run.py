@@ -6,7 +6,6 @@ first failure, or a cancel, nothing is begun any more.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -275,9 +274,11 @@ class ArrayWriter:
         file = stored.stored_file(where) if isinstance(self._target, LocalTarget) else None
         if file is not None:
             try:
-                size = os.stat(file).st_size
-            except OSError:
+                size = stored.check_stored_file(file)
+            except FileNotFoundError:
                 return False
+            except (ChunkloomError, OSError) as error:
+                raise ChunkError(f"{self._name_of(index)}: {_reason(error)}") from error
             if self._may_be_empty(size):
                 return False
             self._target.copy(file, self._key(piece))
