@@ -208,3 +208,13 @@ def test_progress_counts_chunks(tmp_path: Path) -> None:
     volume = array_volume(balls(), kind="labels", chunk=(12, 15, 18))
     extract(volume, tmp_path / "net.hdf5", "cell", progress=lambda *done: seen.append(done))
     assert seen == [(n, 8) for n in range(1, 9)]
+
+
+def test_a_file_that_could_not_be_filled_does_not_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("chunkloom.network.handle.make_base", full)
+    with pytest.raises(OSError, match="No space"):
+        extract(array_volume(balls(), kind="labels"), tmp_path / "net.hdf5", "cell")
+    assert not (tmp_path / "net.hdf5").exists()

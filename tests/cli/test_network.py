@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import signal
 import subprocess
 import sys
@@ -141,3 +142,16 @@ def test_a_network_is_shown_on_its_em(
         assert (np.abs(image - color).max(axis=-1) < 12).sum() > 100, f"nothing of colour {color}"
     process.send_signal(signal.SIGINT)
     assert process.wait(20) == 130
+
+
+def test_a_full_disk_is_one_line_and_leaves_no_file(labels: Path, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "chunkloom", "network", "extract", "cells.zarr", "net.hdf5", "--cell-type", "a"]
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8000, 8000))
+
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, preexec_fn=limited, timeout=60)
+    assert done.returncode == 1, done.stderr
+    assert "net.hdf5 could not be written (File too large)" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["cells.zarr"]

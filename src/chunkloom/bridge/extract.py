@@ -100,9 +100,15 @@ def extract(
     else:
         _check_table(table, volume.level(0))
     work.check()
-    network = NetworkFile.open(path) if NetworkFile.exists(path) else NetworkFile.create(path, chunk_size=size)
-    with network:
-        return place(network, cell_type, table, size, overwrite=overwrite)
+    if NetworkFile.exists(path):
+        with NetworkFile.open(path) as network:
+            return place(network, cell_type, table, size, overwrite=overwrite)
+    with NetworkFile.create(path, chunk_size=size) as network:
+        try:
+            return place(network, cell_type, table, size)
+        except BaseException:
+            network.remove()
+            raise
 
 
 def measure(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from chunkloom.cli.options import LOG_LEVELS, Selection
+from chunkloom.errors import ChunkloomError, WriteError
 
 if TYPE_CHECKING:
     from chunkloom.engine.volume import Volume
@@ -40,6 +43,21 @@ def network() -> None:
     chunkloom network connect synapses.zarr/labels cells.zarr/labels net.hdf5 --tag syn --pre granule --post granule
     chunkloom serve em.zarr --network net.hdf5
     """
+
+
+@contextmanager
+def using(file: str) -> Iterator[None]:
+    """A signal ends the block cleanly; a full disk, or a file that breaks off, is one line."""
+    from chunkloom.cli import running
+
+    with running.ending_cleanly():
+        try:
+            yield
+        except ChunkloomError:
+            raise
+        except OSError as error:
+            reason = error.strerror or str(error).partition("\n")[0]
+            raise WriteError(f"{file} cannot be read or written: {reason}") from error
 
 
 def sweeping(function: Any) -> Any:
@@ -96,7 +114,7 @@ def extract(
     from chunkloom.logging_setup import configure_logging
 
     configure_logging(log_level)
-    with running.ending_cleanly():
+    with using(file):
         from chunkloom.bridge.extract import extract as run
         from chunkloom.engine.sweep import in_threads
 
@@ -178,7 +196,7 @@ def connect(
     from chunkloom.logging_setup import configure_logging
 
     configure_logging(log_level)
-    with running.ending_cleanly():
+    with using(file):
         from chunkloom.bridge.connect import Ends, connect_contacts, connect_synapses
         from chunkloom.engine.sweep import in_threads
         from chunkloom.network import NetworkFile
@@ -228,7 +246,8 @@ def inspect(file: str, as_json: bool) -> None:
     from chunkloom.bridge.summary import summary
     from chunkloom.network import NetworkFile
 
-    found = summary(NetworkFile.open(file, "r"))
+    with using(file):
+        found = summary(NetworkFile.open(file, "r"))
     click.echo(json.dumps(found.to_dict(), indent=2) if as_json else "\n".join(found.lines()))
 
 
@@ -239,7 +258,8 @@ def check(file: str) -> int:
     from chunkloom.network import NetworkFile
     from chunkloom.network import check as run
 
-    faults = run(NetworkFile.open(file, "r"))
+    with using(file):
+        faults = run(NetworkFile.open(file, "r"))
     for fault in faults:
         click.echo(fault)
     click.echo(f"{file}: {len(faults)} faults" if faults else f"{file}: sound", err=bool(faults))
@@ -250,12 +270,11 @@ def check(file: str) -> int:
 @click.argument("file", metavar="NETWORK.hdf5")
 def compact(file: str) -> None:
     """Write a network file anew without the holes that replaced data leave."""
-    from chunkloom.cli import running
     from chunkloom.engine.materialize import size_text
     from chunkloom.network import NetworkFile
     from chunkloom.network import compact as run
 
-    with running.ending_cleanly(), NetworkFile.open(file) as into:
+    with using(file), NetworkFile.open(file) as into:
         before, after = run(into)
         click.echo(f"{file}: {size_text(before)} before, {size_text(after)} now")
 
@@ -264,10 +283,9 @@ def compact(file: str) -> None:
 @click.argument("file", metavar="NETWORK.hdf5")
 def merge(file: str) -> None:
     """Make the parts that workers wrote beside a network file part of it."""
-    from chunkloom.cli import running
     from chunkloom.network import NetworkFile, merge_parts
 
-    with running.ending_cleanly(), NetworkFile.open(file) as into:
+    with using(file), NetworkFile.open(file) as into:
         click.echo(f"{file}: {merge_parts(into)} parts merged")
 
 
@@ -286,10 +304,9 @@ def merge(file: str) -> None:
 def export(file: str, folder: str, word: str, overwrite: bool) -> None:
     """Write the cells and connections of a network file to FOLDER, for other programs."""
     from chunkloom.bridge import sonata, tables
-    from chunkloom.cli import running
     from chunkloom.network import NetworkFile
 
-    with running.ending_cleanly():
+    with using(folder):
         write = {"sonata": sonata.export, "parquet": tables.export}[word]
         for path in write(NetworkFile.open(file, "r"), folder, overwrite=overwrite):
             click.echo(path)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import h5py
 
 from chunkloom.network import hdf5, statistics
 from chunkloom.network.apply import Applier
+from chunkloom.network.errors import ChunkloomError, WriteError
 from chunkloom.network.journal import START, Journal
 from chunkloom.network.provenance import new_provenance
 from chunkloom.network.records import Record
@@ -30,8 +32,7 @@ def make_base(path: str, view: View, journal: Journal | None, stats: Statistics,
     stream : iterable of records
         What else becomes part of the base.
     """
-    temporary = f"{path}.new"
-    try:
+    with new_file(path) as temporary:
         if view.overlay.pages:  # the view holds changes: its image is nearly the new base
             if journal is not None:
                 view.catch_up(journal)
@@ -44,10 +45,34 @@ def make_base(path: str, view: View, journal: Journal | None, stats: Statistics,
                     _apply(file, journal)
                 _finish(file, stats, stream)
         put_in_place(temporary, path, view.mode)
-    except BaseException:
+
+
+@contextlib.contextmanager
+def new_file(path: str) -> Iterator[str]:
+    """The name to write a new base under, before it takes the place of the old one. After an error it is gone.
+
+    Raises
+    ------
+    WriteError
+        The disk, or HDF5, did not take it.
+    """
+    temporary = f"{path}.new"
+    try:
+        yield temporary
+    except BaseException as error:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
-        raise
+        if isinstance(error, ChunkloomError) or not isinstance(error, OSError | RuntimeError):
+            raise
+        raise WriteError(f"{path} could not be written ({_reason(error)}); what was there stays as it was") from error
+
+
+def _reason(error: BaseException) -> str:
+    """What the system said. HDF5 has it in the middle of its first error, and may fail again as it closes the file."""
+    while isinstance(error.__context__, OSError | RuntimeError):
+        error = error.__context__
+    said = re.search(r"error message = '([^']+)'", str(error))
+    return said[1] if said else str(getattr(error, "strerror", None) or error).partition("\n")[0]
 
 
 def put_in_place(temporary: str, path: str, mode: int) -> None:

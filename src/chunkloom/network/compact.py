@@ -10,6 +10,7 @@ import h5py
 from h5py import h5o
 
 from chunkloom.network import hdf5
+from chunkloom.network.checkpoint import new_file
 from chunkloom.network.file import NetworkFile
 from chunkloom.network.statistics import FILES, MORPHOLOGIES
 
@@ -26,12 +27,12 @@ def compact(network: NetworkFile) -> tuple[int, int]:
         owner = network._handle
         owner.checkpoint()
         before = os.path.getsize(owner.path)
-        temporary = f"{owner.path}.new"
-        with hdf5.create_file(temporary) as target:
-            _copy_attributes(handle.file, target)
-            for name in handle.file:
-                _copy(handle.file, target, name)
-        owner.exchange(temporary)
+        with new_file(owner.path) as temporary:
+            with hdf5.create_file(temporary) as target:
+                _copy_attributes(handle.file, target)
+                for name in handle.file:
+                    _copy(handle.file, target, name)
+            owner.exchange(temporary)
         return before, os.path.getsize(owner.path)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chunkloom.errors import ChunkloomError, FormatError, ParameterError
+from chunkloom.errors import ChunkloomError, FormatError, ParameterError, WriteError
 
 __all__ = [
     "ChunkloomError",
@@ -15,6 +15,7 @@ __all__ = [
     "RankError",
     "SetExistsError",
     "SetNotFoundError",
+    "WriteError",
 ]
 
 

@@ -18,6 +18,7 @@ from chunkloom.network import hdf5, statistics
 from chunkloom.network.access import ReadHandle, WriteHandle
 from chunkloom.network.apply import make_roots
 from chunkloom.network.batch import Batch
+from chunkloom.network.checkpoint import new_file
 from chunkloom.network.chunks import Chunk, parse_size
 from chunkloom.network.connectivity import ConnectivitySet
 from chunkloom.network.errors import (
@@ -329,16 +330,16 @@ class NetworkFile:
 
 
 def _write_empty(path: str, chunk_size: tuple[float, float, float] | None) -> None:
-    temporary = f"{path}.new"
-    with hdf5.create_file(temporary) as file:
-        make_roots(file)
-        file.attrs["bsb_version"] = FORMAT_VERSION
-        file.attrs["bsb_hdf5_version"] = FORMAT_VERSION
-        file.attrs["chunkloom_version"] = chunkloom_version()
-        fresh = Statistics(generation=uuid.uuid4().bytes, state=0, chunk_size=chunk_size)
-        fresh.provenance = new_provenance()
-        statistics.write(fresh, file)
-    os.replace(temporary, path)
+    with new_file(path) as temporary:
+        with hdf5.create_file(temporary) as file:
+            make_roots(file)
+            file.attrs["bsb_version"] = FORMAT_VERSION
+            file.attrs["bsb_hdf5_version"] = FORMAT_VERSION
+            file.attrs["chunkloom_version"] = chunkloom_version()
+            fresh = Statistics(generation=uuid.uuid4().bytes, state=0, chunk_size=chunk_size)
+            fresh.provenance = new_provenance()
+            statistics.write(fresh, file)
+        os.replace(temporary, path)
 
 
 def _remove(*paths: str) -> None:

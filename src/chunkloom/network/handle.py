@@ -269,7 +269,9 @@ class Handle:
             now = identity(os.stat(self.path))
         except FileNotFoundError:
             self._drop()
-            raise NetworkNotFoundError(f"no network file {self.path}; create it with NetworkFile.create") from None
+            raise NetworkNotFoundError(
+                f"no network file {self.path}; NetworkFile.create and `chunkloom network extract` make one"
+            ) from None
         if self._view is None or self._view.identity != now:
             self._open_base()
         journal = self._journal

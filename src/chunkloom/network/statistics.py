@@ -16,7 +16,6 @@ import numpy as np
 from chunkloom.network import records
 from chunkloom.network.chunks import Size, parse_size
 from chunkloom.network.errors import FormatError
-from chunkloom.network.journal import Base
 
 PLACEMENT, CONNECTIVITY, FILES, MORPHOLOGIES = "placement", "connectivity", "files", "morphologies"
 ROOTS = (PLACEMENT, CONNECTIVITY, FILES, MORPHOLOGIES)
@@ -172,12 +171,6 @@ class Statistics:
         self.dirty.add(f"{CONNECTIVITY}/{name}")
 
 
-def read_identity(file: h5py.File) -> Base:
-    """Which state of which file this is."""
-    generation = bytes.fromhex(str(file.attrs.get("chunkloom_generation", ""))) or ZERO
-    return Base(generation, int(_json(file, "bsb_provenance", {}).get("state_id", -1)))
-
-
 def read(file: h5py.File) -> Statistics:
     """The counts a file's attributes hold.
 
@@ -188,17 +181,19 @@ def read(file: h5py.File) -> Statistics:
     """
     attrs = file.attrs
     stats = Statistics()
-    base = read_identity(file)
-    stats.generation, stats.state = base.generation, base.state
-    stats.previous = bytes.fromhex(str(attrs.get("chunkloom_previous", ""))) or ZERO
+    stats.generation, stats.previous = (
+        bytes.fromhex(str(attrs.get(f"chunkloom_{which}", ""))) or ZERO for which in ("generation", "previous")
+    )
     stats.merged = dict.fromkeys(_json(file, "chunkloom_merged", []))
     stats.provenance = _json(file, "bsb_provenance", {})
-    stats.chunk_size = parse_size(attrs["chunk_size"]) if "chunk_size" in attrs else None
+    stats.state = int(stats.provenance.get("state_id", -1))
+    size = attrs.get("chunk_size")
+    stats.chunk_size = None if size is None else parse_size(size)
     for root in file:
-        if root in (FILES, MORPHOLOGIES) or not isinstance(file[root], h5py.Group):
+        if root in (FILES, MORPHOLOGIES) or not isinstance(parent := file[root], h5py.Group):
             continue
-        for name in file[root]:
-            group = file[root][name]
+        for name in parent:
+            group = parent[name]
             if root == CONNECTIVITY:
                 stats.tags[name] = _read_tag(group)
             elif isinstance(group, h5py.Group):
@@ -269,6 +264,9 @@ def _read_set(group: h5py.Group) -> SetCounts:
     return of
 
 
+_NOT_INTEGER = ".eE[tfnNI"  # in a JSON list of anything but whole numbers, one of these
+
+
 def _cells(group: h5py.Group) -> dict[int, int]:
     """A set's cells per chunk. Opening a file of many chunks is mostly this, and a list of numbers is read in half the
     time of an object with names; anything but plain numbers takes the long way.
@@ -277,7 +275,7 @@ def _cells(group: h5py.Group) -> dict[int, int]:
     try:
         numbers = json.loads("[" + text[1:-1].replace('"', "").replace(":", ",") + "]")
         cells = dict(zip(numbers[::2], numbers[1::2], strict=True))
-        plain = set(map(type, numbers)) <= {int} and text.count(":") * 2 == text.count('"') == 2 * len(cells)
+        plain = text.count(":") * 2 == text.count('"') == 2 * len(cells) and not any(c in text for c in _NOT_INTEGER)
         if plain and len(text) > 1 and text[0] + text[-1] == "{}":
             return cells
     except (ValueError, TypeError):
