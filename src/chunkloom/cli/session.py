@@ -116,9 +116,10 @@ def missing_files(entry: ModelEntry) -> Iterator[tuple[str, str]]:
     from chunkloom.models.modeljson import bundled_models
 
     for key, value in entry.parameters.items():
-        if key.split("_")[-1] == "path" and isinstance(value, str) and "://" not in value:
-            if not os.path.exists(os.path.expanduser(value)) and value not in bundled_models():
-                yield key, value
+        if key.split("_")[-1] != "path" or not isinstance(value, str) or "://" in value or value in bundled_models():
+            continue
+        if not os.path.exists(os.path.expanduser(value)):
+            yield key, value
 
 
 def making(session: Config, models: list[Named], options: ServerOptions) -> Make:
