@@ -4,7 +4,8 @@
 
 Everything with one thread for the model. No output is kept: each round computes every chunk anew. The three alternate
 from chunk to chunk, so that what else the machine does meets them alike; the ratios are of medians of whole rounds, in
-CPU time, the client's not counted, with wall time beside it. Then: the same chunk asked for again, and a server from its start to its first chunk, less the framework's import and the model's load.
+CPU time, the client's not counted, with wall time beside it. Then: the same chunk asked for again, and a server from
+its start to its first chunk, less the framework's import and the model's load.
 Fails where a goal is missed.
 """
 
