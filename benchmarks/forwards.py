@@ -4,7 +4,7 @@ forwards.py bare FOLDER         the forwards alone, over tiles made before
 forwards.py in-process FOLDER   as a worker does: the prediction's chunks, read one after the other
 forwards.py load FOLDER         what it takes to import torch and to load the model, and nothing else
 
-Each line on stdin is one pass over all tiles; its CPU and wall seconds come as JSON on stdout.
+Each line on stdin is the number of a tile; the CPU and wall seconds it took come as JSON on stdout.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def main() -> None:
         return
     run = {"bare": bare, "in-process": in_process}[mode](folder)
     print("{}", flush=True)
-    for _ in sys.stdin:
+    for line in sys.stdin:
         wall, cpu = time.perf_counter(), time.process_time()
-        run()
+        run(int(line))
         print(json.dumps({"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}), flush=True)
 
 
@@ -53,10 +53,9 @@ def bare(folder: Path):
     model = names["model"].eval()
     tiles = [torch.from_numpy(tile) for tile in np.load(folder / "tiles.npy")]
 
-    def run() -> None:
+    def run(number: int) -> None:
         with torch.inference_mode():
-            for tile in tiles:
-                model(tile[None, None])
+            model(tiles[number][None, None])
 
     return run
 
@@ -81,9 +80,8 @@ def in_process(folder: Path):
         for x in range(level.chunk_grid[2])
     ]
 
-    def run() -> None:
-        for box in boxes:
-            volume.read(box)
+    def run(number: int) -> None:
+        volume.read(boxes[number])
 
     return run
 

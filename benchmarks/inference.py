@@ -2,9 +2,10 @@
 
     python benchmarks/inference.py [--rounds 5]
 
-Everything with one thread for the model. No output is kept: each pass computes every chunk anew. Passes of the three
-alternate; the ratios are of medians, in CPU time, the client's not counted, with wall time beside it. Then: the same
-chunk asked for again, and a server from its start to its first chunk, less the framework's import and the model's load.
+Everything with one thread for the model. No output is kept: each round computes every chunk anew. The three alternate
+from chunk to chunk, so that what else the machine does meets them alike; the ratios are of medians of whole rounds, in
+CPU time, the client's not counted, with wall time beside it. Then: the same chunk asked for again, and a server from
+its start to its first chunk, less the framework's import and the model's load.
 Fails where a goal is missed.
 """
 
@@ -75,8 +76,8 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THRE
 HERE = Path(__file__).resolve().parent
 
 
-class Passes:
-    """A process that makes a pass whenever it is asked to: benchmarks/forwards.py."""
+class Tiles:
+    """A process that makes a tile whenever it is asked to: benchmarks/forwards.py."""
 
     def __init__(self, mode: str, folder: Path) -> None:
         words = [sys.executable, str(HERE / "forwards.py"), mode, str(folder)]
@@ -85,8 +86,8 @@ class Passes:
         )
         self.process.stdout.readline()
 
-    def run(self) -> dict[str, float]:
-        self.process.stdin.write("\n")
+    def run(self, number: int) -> dict[str, float]:
+        self.process.stdin.write(f"{number}\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
 
@@ -114,15 +115,14 @@ class Served:
     def cpu(self) -> float:
         return cpu_seconds(self.process.pid)
 
-    def run(self, layer: str) -> dict[str, float]:
+    def run(self, layer: str, number: int) -> dict[str, float]:
         wall, cpu = time.perf_counter(), self.cpu()
-        for index in np.ndindex(*GRID):
-            self.chunk(layer, index)
+        self.chunk(layer, np.unravel_index(number, GRID))
         return {"cpu": self.cpu() - cpu, "wall": time.perf_counter() - wall}
 
 
 @contextlib.contextmanager
-def ending(*started: Passes | Served) -> Iterator[None]:
+def ending(*started: Tiles | Served) -> Iterator[None]:
     try:
         yield
     finally:
@@ -187,16 +187,20 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         layer = make(folder)
-        bare, inside = Passes("bare", folder), Passes("in-process", folder)
+        bare, inside = Tiles("bare", folder), Tiles("in-process", folder)
         served = Served(folder, "--cache-predictions", "0", "--cache-encoded", "0")
         with ending(bare, inside, served):
-            passes = {"bare": bare.run, "in-process": inside.run, "served": lambda: served.run(layer)}
-            taken: dict[str, list[dict[str, float]]] = {name: [] for name in passes}
+            tiles = {"bare": bare.run, "in-process": inside.run, "served": lambda number: served.run(layer, number)}
+            taken: dict[str, list[dict[str, float]]] = {name: [] for name in tiles}
             for number in range(rounds + 1):
-                for name, run in passes.items():
-                    one = run()
-                    if number:  # the first is to warm up
-                        taken[name].append(one)
+                sums = {name: {"cpu": 0.0, "wall": 0.0} for name in tiles}
+                for tile in range(int(np.prod(GRID))):
+                    for name, run in tiles.items():
+                        for kind, seconds in run(tile).items():
+                            sums[name][kind] += seconds
+                if number:  # the first is to warm up
+                    for name in tiles:
+                        taken[name].append(sums[name])
         middle = {
             name: {kind: median(one[kind] for one in every) for kind in ("cpu", "wall")}
             for name, every in taken.items()

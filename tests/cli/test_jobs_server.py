@@ -137,6 +137,7 @@ def test_options_that_do_not_fit(chunkloom, em, words, says):
     ("variable", "value", "says"),
     [
         ("CHUNKLOOM_PREDICTION_CACHE_BYTES", "lots", "PREDICTION_CACHE_BYTES"),
+        ("CELLMAP_FLOW_RAW_CACHE_BYTES", "-1", "RAW_CACHE_BYTES"),
         ("CHUNKLOOM_DASHBOARD_URL", "dash:5000", "dashboard address"),
     ],
 )

@@ -87,6 +87,12 @@ def test_a_session_is_served_and_shown(started, session, em):
         assert answer.status == 200
 
 
+def test_a_session_without_models_shows_the_data(chunkloom, em, tmp_path):
+    (tmp_path / "s.yaml").write_text(f"data_path: {em}/em\nmodels: {{}}\n")
+    done = chunkloom("yaml", tmp_path / "s.yaml", "--once")
+    assert (done.returncode, "raw" in done.stdout) == (0, True), done.stderr
+
+
 def test_raw_as_it_is_stored(chunkloom, session):
     session.write_text(session.read_text() + "wrap_raw: false\n")
     done = chunkloom("yaml", session, "--once")

@@ -286,6 +286,25 @@ def test_of_two_models_a_layer_names_its_own(serve_models):
     assert (status, b"'c'" in body) == (400, True)
 
 
+@pytest.mark.parametrize("how", ["removed", "replaced"])
+def test_a_prediction_that_is_gone_takes_its_layers_along(serve_models, how):
+    model, other = toy_model("a"), toy_model("b")
+    server = serve_models(model, other)
+    name = layer_name("a", chain())
+    assert ask(server, f"/{name}/.zattrs")[0] == 200
+    if how == "removed":
+        server.app.remove("a")
+    else:
+        server.app.add("a", other.source)
+    assert ask(server, "/__control__/model_info?model=a")[0] == 404
+    assert json.loads(ask(server, "/__control__/model_info")[2])["models"] == ["b"]
+    assert ask(server, "/a/.zattrs")[0] == 404
+    assert ask(server, f"/{name}/.zattrs")[0] == 400
+    server.app.remove("b")
+    assert ask(server, "/__control__/model_info")[0] == 404
+    assert ask(server, f"/{name}/.zattrs")[0] == 400
+
+
 # What the server says of itself
 
 

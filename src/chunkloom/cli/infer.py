@@ -93,12 +93,11 @@ def _option(parameter: ModelParameter, taken: set[str]) -> click.Option:
     short = f"-{parameter.name[0]}"
     flags = [] if short in taken else [short]
     taken.add(short)
-    return click.Option(
-        [*flags, f"--{parameter.name.replace('_', '-')}", parameter.name],
-        required=parameter.required,
-        default=parameter.default,
-        help=parameter.help,
-    )
+    words = [*flags, f"--{parameter.name.replace('_', '-')}", parameter.name]
+    if parameter.required:
+        # A default, even None, would stand in for it.
+        return click.Option(words, required=True, help=parameter.help)
+    return click.Option(words, default=parameter.default, help=parameter.help)
 
 
 def checked(data: str, model: ModelConfig, options: ServerOptions, ops: tuple[str, ...]) -> str:

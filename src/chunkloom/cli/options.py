@@ -87,7 +87,12 @@ def server_options(function: F) -> F:
         ),
         click.option("--chunk", type=Triple(), help="Chunk shape of computed volumes."),
         click.option("--select", type=Selection(), help="A position on axes not wanted whole, such as c=1,t=0."),
-        click.option("--cache-decoded", type=Bytes(), metavar="SIZE", help="Memory for computed chunks, such as 2GB."),
+        click.option(
+            "--cache-decoded",
+            type=Bytes(),
+            metavar="SIZE",
+            help="Memory for data read and computed, such as 2GB. [CHUNKLOOM_RAW_CACHE_BYTES]",
+        ),
         click.option("--cache-encoded", type=Bytes(), metavar="SIZE", help="Memory for answers, such as 512MiB."),
         click.option(
             "--cache-predictions",

@@ -193,8 +193,11 @@ def serving_made(
 
     configure_logging(options.log_level)
     keep_freed_memory()
-    if options.cache_decoded is not None:
-        chunked.use_process_cache(ChunkCache(options.cache_decoded))
+    decoded = options.cache_decoded
+    if decoded is None:
+        decoded = bytes_of_environment("RAW_CACHE_BYTES")
+    if decoded is not None:
+        chunked.use_process_cache(ChunkCache(decoded))
     if options.allow_code:
         from chunkloom.engine.ops.python import allow_code
 
@@ -246,21 +249,26 @@ PREDICTION_BYTES = 16 << 30
 def prediction_cache(options: ServerOptions) -> ChunkCache:
     """Where models' output is kept: of the size asked for, else 16 GiB or a quarter of free memory."""
     from chunkloom.engine.cache import ChunkCache
-    from chunkloom.errors import ParameterError
     from chunkloom.memory import free_memory
+
+    asked = options.cache_predictions
+    if asked is None:
+        asked = bytes_of_environment("PREDICTION_CACHE_BYTES")
+    return ChunkCache(min(PREDICTION_BYTES, (free_memory() or PREDICTION_BYTES) // 4) if asked is None else asked)
+
+
+def bytes_of_environment(name: str) -> int | None:
+    """The size that a variable gives, or None where it is not set."""
+    from chunkloom.errors import ParameterError
     from chunkloom.settings import environment
 
-    if options.cache_predictions is not None:
-        return ChunkCache(options.cache_predictions)
-    text = environment("PREDICTION_CACHE_BYTES")
+    text = environment(name)
     if text is None:
-        return ChunkCache(min(PREDICTION_BYTES, (free_memory() or PREDICTION_BYTES) // 4))
+        return None
     try:
-        return ChunkCache(int(parse_bytes(text)))
+        return parse_bytes(text)
     except ValueError:
-        raise ParameterError(
-            f"CHUNKLOOM_PREDICTION_CACHE_BYTES is {text!r}: expected a size like 16GB, 1e9 or 0"
-        ) from None
+        raise ParameterError(f"CHUNKLOOM_{name} is {text!r}: expected a size like 16GB, 1e9 or 0") from None
 
 
 def api_options(options: ServerOptions) -> ApiOptions:

@@ -126,9 +126,9 @@ def missing_files(entry: ModelEntry) -> Iterator[tuple[str, str]]:
     from chunkloom.models.modeljson import bundled_models
 
     for key, value in entry.parameters.items():
-        if key.split("_")[-1] != "path" or not isinstance(value, str) or "://" in value:
+        if key.split("_")[-1] != "path" or not isinstance(value, str) or "://" in value or value in bundled_models():
             continue
-        if not os.path.exists(os.path.expanduser(value)) and value not in bundled_models():
+        if not os.path.exists(os.path.expanduser(value)):
             yield key, value
 
 

@@ -94,6 +94,8 @@ class ModelApp(ChunkApp):
         **options: Any,
     ) -> None:
         self.models = dict(models)
+        self._alone = len(models) == 1
+        self._predictions = {name: volumes[name] for name in models}
         self.dashboard = dashboard or Dashboard()
         self.restart = restart
         self.poster = EquivalencePoster()
@@ -105,9 +107,32 @@ class ModelApp(ChunkApp):
 
     # Volumes
 
+    def add(self, name: str, volume: Volume) -> None:
+        super().add(name, volume)
+        if self._predictions.get(name) is not volume:
+            self._forget(name)
+
+    def remove(self, name: str) -> None:
+        super().remove(name)
+        self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        """There is another volume under a model's name now, or none: its layers go with it."""
+        with self._layers_lock:
+            if self.models.pop(name, None) is not None:
+                self._predictions.pop(name, None)
+                self._end_layers()
+
+    def _end_layers(self) -> None:
+        for layer in self._layers.values():
+            layer.end()
+        self._layers.clear()
+
     def made(self, name: str, volume: Volume) -> ServedVolume:
         model = self.models.get(name)
-        return super().made(name, volume) if model is None else self._made_layer(name, volume, model)
+        if model is None or self._predictions.get(name) is not volume:
+            return super().made(name, volume)
+        return self._made_layer(name, volume, model)
 
     def current(self, served: ServedVolume) -> bool:
         return self._layers.get(served.name) is served or super().current(served)
@@ -166,7 +191,7 @@ class ModelApp(ChunkApp):
         """The model that a layer names. A server of one model takes any name: to older dashboards it is a label."""
         if name in self.models:
             return self.models[name]
-        if len(self.models) == 1:
+        if self._alone and self.models:
             (only,) = self.models.values()
             log.info("a layer calls the model %r: it is %r here", name, only.name)
             return only
@@ -176,9 +201,8 @@ class ModelApp(ChunkApp):
         """Serve `model` (other weights, another version) under `name` from now on; `volume` is its prediction."""
         with self._layers_lock:
             self.models[name] = model
-            for layer in self._layers.values():
-                layer.end()
-            self._layers.clear()
+            self._predictions[name] = volume
+            self._end_layers()
         self.add(name, volume)
 
     # Control
@@ -222,10 +246,12 @@ class ModelApp(ChunkApp):
         """Of the model that `?model=` names; of the first where it names none."""
         from urllib.parse import parse_qs
 
-        named = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("model", [next(iter(self.models))])[0]
-        if named not in self.models:
-            return answers.refusal(404, f"no model {named!r} here: {nearest(named, list(self.models))}")
-        document = {**self.models[named].info(self.volumes[named].volume), "name": named, "models": list(self.models)}
+        models, predictions = dict(self.models), dict(self._predictions)
+        asked = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("model")
+        named = asked[0] if asked else next(iter(models), "")
+        if named not in models or named not in predictions:
+            return answers.refusal(404, f"no model {named!r} here: {nearest(named, list(models))}")
+        document = {**models[named].info(predictions[named]), "name": named, "models": list(models)}
         return answers.answer(200, (json.dumps(document, indent=2) + "\n").encode(), JSON, cache=b"no-store")
 
     async def _restart(self, scope: Scope, receive: Receive) -> Answer | None:
