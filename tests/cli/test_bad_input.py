@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 
 import pytest
@@ -144,3 +145,62 @@ def test_what_is_no_image_is_refused(chunkloom, tmp_path, dtype, shape, reason):
 
     zarr.create_array(tmp_path / "a.zarr", shape=shape, chunks=(8, 8, 8), dtype=dtype, zarr_format=2)
     refused(chunkloom("serve", tmp_path / "a.zarr"), reason)
+
+
+def test_an_unknown_log_level(chunkloom, raw):
+    refused_with_usage(chunkloom("serve", raw, "--log-level", "nope"), "nope", "warning")
+
+
+def refused_with_usage(done, *words):
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word in done.stderr
+
+
+SCRIPT = """
+import torch
+model = torch.nn.{module}
+input_voxel_size = output_voxel_size = (1, 1, 1)
+input_size = output_size = ({size}, {size}, {size})
+output_channels = 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "size", "words"),
+    [
+        ("LazyConv3d(1, 1)", 8, ("lazy",)),
+        ("Conv3d(1, 1, 1)", 10**7, ("script", "(1, 10000000, 10000000, 10000000)")),
+    ],
+    ids=["a module without weights", "a shape beyond any memory"],
+)
+def test_a_script_that_cannot_run(chunkloom, raw, tmp_path, module, size, words):
+    pytest.importorskip("torch", reason="needs the torch extra")
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(module=module, size=size))
+    refused(chunkloom("infer", "script", "--script-path", script, "-d", raw, "--once"), *words)
+
+
+def test_a_forward_that_exits(chunkloom, raw, tmp_path):
+    pytest.importorskip("torch", reason="needs the torch extra")
+    script = tmp_path / "script.py"
+    script.write_text(
+        SCRIPT.format(module="Identity()", size=8)
+        + "class Exits(torch.nn.Module):\n    def forward(self, x):\n        raise SystemExit(3)\nmodel = Exits()\n"
+    )
+    refused(chunkloom("infer", "script", "--script-path", script, "-d", raw, "--once"), "its forward raises SystemExit")
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a link", "a folder"])
+def test_a_ready_file_that_is_no_plain_file(chunkloom, raw, tmp_path, kind):
+    ready = tmp_path / "ready.json"
+    if kind == "a pipe":
+        os.mkfifo(ready)
+    elif kind == "a link":
+        ready.symlink_to(tmp_path / "elsewhere.json")
+    else:
+        ready.mkdir()
+    refused(chunkloom("serve", raw, "--ready-file", ready), "no plain file")
+    assert os.path.lexists(ready)
+    assert not (tmp_path / "elsewhere.json").exists()

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import os
 import sys
+import threading
+from typing import NoReturn
 
 import click
 
@@ -33,20 +37,43 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 the work failed, 2 bad input, 128 + n on signal n."""
     # One BLAS thread: chunks are made side by side, and numpy imports in half the time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    leave(run(arguments))
+
+
+def run(arguments: list[str] | None) -> int:
+    """The exit code of a command line; what went wrong is one line on stderr."""
     try:
         code = commands.main(arguments, prog_name="chunkloom", standalone_mode=False)
-        sys.exit(code if isinstance(code, int) else DONE)
+        return code if isinstance(code, int) else DONE
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else DONE if ended.code is None else FAILED
     except (click.exceptions.Abort, KeyboardInterrupt):
-        sys.exit(130)
+        return 130
     except click.ClickException as error:
-        fail(error.format_message())
+        return told(error.format_message(), BAD_INPUT)
     except (ChunkReadError, ChunkError, WriteError, CancelledWorkError) as error:
-        fail(str(error), FAILED)
+        return told(str(error), FAILED)
     except ChunkloomError as error:
-        fail(str(error))
+        return told(str(error), BAD_INPUT)
+    except BaseException as error:
+        if os.environ.get("CHUNKLOOM_TRACEBACK"):
+            raise
+        reason = f"{type(error).__name__}: {error}"
+        return told(f"unexpected: {reason} (CHUNKLOOM_TRACEBACK=1 shows where; please report it)", FAILED)
 
 
-def fail(message: str, code: int = BAD_INPUT) -> None:
-    """End with one line that says what is wrong."""
+def told(message: str, code: int) -> int:
+    """The code, after one line that says what is wrong."""
     print("chunkloom: " + " ".join(message.split()), file=sys.stderr, flush=True)
-    sys.exit(code)
+    return code
+
+
+def leave(code: int) -> NoReturn:
+    """Exit, also when a model script started a thread that never ends."""
+    if all(t.daemon or t is threading.main_thread() for t in threading.enumerate()):
+        sys.exit(code)
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)

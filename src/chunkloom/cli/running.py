@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 import sys
-import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -51,6 +53,21 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+@contextmanager
+def stdout_kept() -> Iterator[TextIO]:
+    """stdout for what other programs read: what models and libraries print while the block runs goes to stderr."""
+    sys.stdout.flush()
+    with os.fdopen(os.dup(1), "w") as kept:
+        os.dup2(2, 1)
+        try:
+            with contextlib.redirect_stdout(sys.stderr):
+                yield kept
+        finally:
+            with contextlib.suppress(OSError):  # a reader that is gone
+                kept.flush()
+            os.dup2(kept.fileno(), 1)
+
+
 def say_notes(served: Served) -> None:
     """What a person should know of what is served, once everything else has gone well."""
     for note in served.notes:
@@ -60,16 +77,13 @@ def say_notes(served: Served) -> None:
 @contextmanager
 def ending_cleanly() -> Iterator[None]:
     """SIGINT, SIGTERM and SIGHUP unwind the block, so that everything it started is stopped; exit 128 + n."""
-
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     came: list[int] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        # One is enough: another would hit what is being stopped, in the middle.
-        for each in numbers:
-            signal.signal(each, signal.SIG_IGN)
         came.append(number)
-        raise Interrupted(number)
+        if len(came) == 1:  # another would hit what is being stopped, in the middle
+            raise Interrupted(number)
 
     before = {number: signal.signal(number, interrupt) for number in numbers}
     try:
@@ -165,8 +179,6 @@ def given_token(options: ServerOptions) -> str | None:
 
 def ready(server: VolumeServer, viewer: str | None = None) -> dict[str, Any]:
     """What the ready file says."""
-    import os
-
     data: dict[str, Any] = {"url": server.url, "host": server.host, "port": server.port, "pid": os.getpid()}
     job = os.environ.get("LSB_JOBID") or os.environ.get("SLURM_JOB_ID")
     if job:
@@ -178,7 +190,7 @@ def ready(server: VolumeServer, viewer: str | None = None) -> dict[str, Any]:
 
 
 @contextmanager
-def ready_file(path: str | None, data: dict[str, Any]) -> Iterator[None]:
+def ready_file(path: str | None, data: dict[str, Any], stdout: TextIO) -> Iterator[None]:
     """The ready file, there while the block runs."""
     from chunkloom.errors import ParameterError
     from chunkloom.jobs.ready import remove_ready_file, write_ready_file
@@ -187,7 +199,7 @@ def ready_file(path: str | None, data: dict[str, Any]) -> Iterator[None]:
         yield
         return
     try:
-        write_ready_file(path, data)
+        write_ready_file(path, data, stdout)
     except OSError as error:
         raise ParameterError(f"--ready-file {path}: cannot be written: {error.strerror}") from error
     try:
@@ -198,4 +210,5 @@ def ready_file(path: str | None, data: dict[str, Any]) -> Iterator[None]:
 
 def wait_for_signal() -> None:
     """Until a signal comes."""
-    threading.Event().wait()
+    while True:  # one that another thread was given, or that came just before the wait, does not end a wait
+        time.sleep(0.2)

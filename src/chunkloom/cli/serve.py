@@ -51,7 +51,7 @@ def serve(
 
     options = running.ServerOptions(**kw)
     path = one_source(source, data)
-    with running.ending_cleanly():
+    with running.ending_cleanly(), running.stdout_kept() as stdout:
         chosen = None
         if model is not None:
             from chunkloom.models.registry import parse_model
@@ -59,7 +59,7 @@ def serve(
             chosen = parse_model(model)
         with (
             running.serving(path, options, ops=ops, model=chosen, name=name, with_raw=raw) as (served, server),
-            running.ready_file(options.ready_file, running.ready(server)),
+            running.ready_file(options.ready_file, running.ready(server), stdout),
         ):
             running.say_notes(served)
             for volume in server.volumes():

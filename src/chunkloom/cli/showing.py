@@ -48,19 +48,22 @@ def look(
 ) -> None:
     """Show the raw data and the model's prediction in Neuroglancer, until a signal or, with `once`, one chunk each."""
     began = time.perf_counter()
-    with running.serving(source, options, ops=ops, model=model, ports=2) as (served, server):
+    with (
+        running.stdout_kept() as stdout,
+        running.serving(source, options, ops=ops, model=model, ports=2) as (served, server),
+    ):
         from chunkloom.viewer.bootstrap import viewer_link
         from chunkloom.viewer.scene import scene
 
         layers = scene(served.volumes, server.url, raw=served.raw, raw_server_url=server.also_url)
         link = viewer_link(layers, host=options.host, port=viewer_port)
-        with running.ready_file(options.ready_file, running.ready(server, link)):
+        with running.ready_file(options.ready_file, running.ready(server, link), stdout):
             running.say_notes(served)
             for volume in server.volumes():
                 running.say(f"{volume['name']}: {volume['urls']['zarr3']}/s0")
-            click.echo(link)
+            click.echo(link, stdout)
             if once:
-                click.echo(table([fetch(server, name, began) for name in served.volumes]))
+                click.echo(table([fetch(server, name, began) for name in served.volumes]), stdout)
                 return
             if not no_browser:
                 import webbrowser

@@ -11,7 +11,7 @@ import os
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from chunkloom.errors import ParameterError
 
@@ -19,10 +19,10 @@ MARKER = "CELLMAP_FLOW_SERVER_IP("
 MARKER_END = ")CELLMAP_FLOW_SERVER_IP"
 
 
-def write_ready_file(path: str, data: dict[str, Any]) -> None:
-    """Write `data` as JSON at `path`, whole or not at all; "-" prints it on stdout as one line."""
+def write_ready_file(path: str, data: dict[str, Any], stdout: TextIO) -> None:
+    """Write `data` as JSON at `path`, whole or not at all; "-" prints it on `stdout` as one line."""
     if path == "-":
-        print(json.dumps(data, separators=(",", ":")), flush=True)
+        print(json.dumps(data, separators=(",", ":")), file=stdout, flush=True)
         return
     target = Path(path)
     if os.path.lexists(target) and (target.is_symlink() or not target.is_file()):

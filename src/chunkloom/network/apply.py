@@ -171,8 +171,9 @@ class Applier:
 
     def _write_meta(self, meta: dict[str, Any]) -> None:
         if "morphology_meta" in self.file:
-            del self.file["morphology_meta"]
-        self.file.create_dataset("morphology_meta", data=json.dumps(meta), dtype=h5py.string_dtype())
+            self.file["morphology_meta"][()] = json.dumps(meta)  # in place: HDF5 takes the old text's space back
+        else:
+            self.file.create_dataset("morphology_meta", data=json.dumps(meta), dtype=h5py.string_dtype())
 
 
 def make_roots(file: h5py.File) -> None:

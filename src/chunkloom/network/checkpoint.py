@@ -40,7 +40,6 @@ def make_base(path: str, view: View, journal: Journal | None, stats: Statistics,
         else:  # HDF5 is quicker on a file of its own
             _copy(view, temporary)
             with h5py.File(temporary, "r+", libver=hdf5.LIBVER, locking=False) as file:
-                statistics.release(stats, file)
                 if journal is not None:
                     _apply(file, journal)
                 _finish(file, stats, stream)

@@ -208,28 +208,29 @@ def read(file: h5py.File) -> Statistics:
 
 def write(stats: Statistics, file: h5py.File) -> None:
     """Write the attributes of everything that changed."""
-    if stats.dirty:  # the longest text first: it takes the space of its former self, and leaves the rest
+    if stats.dirty:
         totals = {
             str(c): {"placed": placed, "connections": {"inc": inc, "out": out}}
             for c, (placed, inc, out) in stats.chunk_totals().items()
         }
-        _set_text(file, "chunks", json.dumps(totals))
+        _set_text(file, "chunks", _roomy(json.dumps(totals)))
     for path in sorted(stats.dirty - {""}):
         group = file[path]
         if path in stats.sets:
             of = stats.sets[path]
-            _set_text(group, "chunks", json.dumps({str(c): n for c, n in of.cells.items()}))
+            _set_text(group, "chunks", _roomy(json.dumps({str(c): n for c, n in of.cells.items()})))
             _set_count(group, "len", sum(of.cells.values()))
             _set_count(group, "revision", of.revision)
             for gone in [n for n in group.attrs if n.endswith("_keys") and not of.keys_of(n[:-5])]:
                 del group.attrs[gone]
             for collection in dict.fromkeys(name.split("/", 1)[0] for name in of.keys):
-                keys = of.keys_of(collection)
-                group.attrs.create(f"{collection}_keys", keys, dtype=h5py.string_dtype())
+                keys, name = of.keys_of(collection), f"{collection}_keys"
+                if name not in group.attrs or list(group.attrs[name]) != keys:
+                    group.attrs.create(name, keys, dtype=h5py.string_dtype())
         else:
             tag = stats.tags[path.split("/", 1)[1]]
             chunks = {str(c): {"inc": inc, "out": out} for c, (inc, out) in tag.chunks.items()}
-            _set_text(group, "chunks", json.dumps(chunks))
+            _set_text(group, "chunks", _roomy(json.dumps(chunks)))
             _set_count(group, "len", tag.total)
             _set_count(group, "revision", tag.revision)
     _write_chunk_size(stats, file)
@@ -240,14 +241,6 @@ def write(stats: Statistics, file: h5py.File) -> None:
     if stats.merged or "chunkloom_merged" in file.attrs:
         _set_text(file, "chunkloom_merged", json.dumps(list(stats.merged)))
     stats.dirty.clear()
-
-
-def release(stats: Statistics, file: h5py.File) -> None:
-    """Empty the long attributes that `write` will write, so that data written before it can have their space."""
-    for path in stats.dirty:
-        group = file if not path else file.get(path)
-        if group is not None and "chunks" in group.attrs:
-            group.attrs.modify("chunks", "{}")
 
 
 def _write_chunk_size(stats: Statistics, file: h5py.File) -> None:
@@ -299,6 +292,16 @@ def _json(node: h5py.Group, name: str, default: Any) -> Any:
             f"attribute {name!r} of {node.name}: expected a JSON {type(default).__name__}, found {str(text)[:60]!r}"
         )
     return found
+
+
+def _roomy(text: str) -> str:
+    """A JSON text with spaces after it, up to a quarter of its length, so that its length rarely changes.
+
+    HDF5 keeps no list of free space from one opening to the next. A text that grew a little would leave the space of
+    its former self unused at every checkpoint; one of equal length takes that space.
+    """
+    step = max(64, 1 << max(0, len(text).bit_length() - 3))
+    return text.ljust(-(-len(text) // step) * step)
 
 
 def _set_text(node: h5py.Group, name: str, text: str) -> None:

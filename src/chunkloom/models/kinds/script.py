@@ -102,8 +102,6 @@ def run_script(path: Path) -> dict[str, Any]:
         line = _line_of(error, path)
         reason = error.msg if isinstance(error, SyntaxError) else error
         raise ModelError(f"{path}{line}: {type(error).__name__}: {reason}") from error
-    except (KeyboardInterrupt, GeneratorExit) as error:
-        raise ModelError(f"{path}{_line_of(error, path)}: raises {type(error).__name__}") from error
     finally:
         with contextlib.suppress(ValueError):
             sys.path.remove(str(path.resolve().parent))
