@@ -279,3 +279,45 @@ def test_moved_address_is_said(served: FolderServer) -> None:
     served.faults["a b#c%d.zarr/zarr.json"] = 302
     with pytest.raises(ChunkReadError, match=r"moved \(302\)"):
         open_levels(f"{served.url}/a b#c%25d.zarr")
+
+
+def test_a_file_that_moved_is_not_followed_to_another_server(tmp_path: Path) -> None:
+    """Where a redirect leads, nobody has said may be opened."""
+    import http.server
+    import threading
+
+    asked: list[str] = []
+
+    class Elsewhere(http.server.BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.send_header("Content-Length", "7")
+            self.end_headers()
+
+        do_GET = do_HEAD  # noqa: N815
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    elsewhere = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere)
+
+    class Redirecting(Elsewhere):
+        def do_HEAD(self) -> None:
+            self.send_response(302)
+            self.send_header("Location", f"http://127.0.0.1:{elsewhere.server_address[1]}/a.h5")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_GET = do_HEAD  # noqa: N815
+
+    redirecting = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Redirecting)
+    for server in (elsewhere, redirecting):
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    for name in ("a.h5", "a.tif", "a.zarr"):
+        with pytest.raises(ChunkloomError):
+            open_levels(f"http://127.0.0.1:{redirecting.server_address[1]}/{name}")
+    assert asked == []
+    for server in (elsewhere, redirecting):
+        server.shutdown()
+        server.server_close()

@@ -34,6 +34,7 @@ OPERATIONS = [
     ("get", "/api/volumes/{name}"),
     ("put", "/api/volumes/{name}"),
     ("delete", "/api/volumes/{name}"),
+    ("get", "/api/volumes/{name}/equivalences"),
     ("get", "/api/ops"),
     ("get", "/api/schema"),
     ("get", "/api/plan"),

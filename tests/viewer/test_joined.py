@@ -6,7 +6,9 @@ import gc
 import time
 
 import numpy as np
+import pytest
 
+from browser import Chromium
 from chunkloom import Pipeline, array_volume, ops
 from chunkloom.engine.cache import ChunkCache
 from chunkloom.viewer.bootstrap import new_viewer
@@ -57,3 +59,28 @@ def test_a_viewer_that_is_gone_is_told_nothing(web):
     del viewer
     gc.collect()
     wait_for(lambda: len(volume.seams._listeners) < served)
+
+
+@pytest.mark.browser
+def test_an_object_of_many_chunks_has_one_colour_on_the_screen(viewer, web, chromium: Chromium):
+    show(viewer, [web.layer("objects", labelled())])
+    with viewer.txn() as state:
+        state.cross_section_scale = 0.25
+        state.position = [32.5, 32.5, 20.5]  # x, y, z
+        state.show_axis_lines = state.show_scale_bar = state.show_default_annotations = False
+        state.layers["objects"].layer.selected_alpha = 1.0
+    page = chromium.page()
+    page.open(viewer.get_viewer_url())
+    page.wait_until_drawn()
+
+    def colours():
+        seen = page.panels()["xy"].crop(page.screenshot().astype(int))
+        middle = seen[40:-40, 40:-40].reshape(-1, 3)
+        coloured = middle[np.ptp(middle, axis=1) > 20]
+        found, counts = np.unique(coloured, axis=0, return_counts=True)
+        return found[counts > 500]
+
+    wait_for(lambda: len(groups_in(viewer)) == 2)
+    wait_for(lambda: len(colours()) == 2)
+    assert page.problems() == []
+    page.close()

@@ -181,3 +181,26 @@ def test_show_replaces_the_layers_that_were_there(viewer):
 def test_show_refuses(viewer, layers, message):
     with pytest.raises(ParameterError, match=message):
         show(viewer, layers)
+
+
+@pytest.mark.parametrize(
+    ("word", "corner_nm", "shift"),
+    [
+        ("n5", (-4, 100, 37.5), [4.6875, 12.5, -0.25]),
+        ("n5", (0, 0, 0), None),
+        ("precomputed", (-4, 100, 37.5), [0.6875, 0.5, 0.75]),
+        ("precomputed", (-32, 104, 40), None),
+    ],
+)
+@pytest.mark.parametrize("kind", ["image", "labels"])
+def test_what_a_format_does_not_hold_of_the_corner_is_in_a_transform(word, corner_nm, shift, kind):
+    spec = replace(EM, url=f"http://127.0.0.1:8000/em/{word}", corner_nm=corner_nm, kind=kind)
+    (source,) = layer(spec).to_json()["source"]
+    assert source["url"].endswith({"n5": "|n5:", "precomputed": "|neuroglancer-precomputed:"}[word])
+    matrix = source.get("transform", {}).get("matrix")
+    assert (None if matrix is None else [row[3] for row in matrix]) == shift
+
+
+def test_channels_are_shown_from_zarr():
+    with pytest.raises(ParameterError, match="zarr3 address"):
+        layer(replace(PREDICTION, url="http://127.0.0.1:8000/mito/n5"))

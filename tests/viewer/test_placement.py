@@ -107,6 +107,28 @@ def test_mask_on_another_grid_lies_on_its_cube_in_all_cross_sections(viewer, web
         np.testing.assert_allclose(seen_box(cube, panel), seen_box(masked, panel), atol=1, err_msg=f"both, {name}")
 
 
+@pytest.mark.parametrize("word", ["n5", "precomputed"])
+def test_formats_that_hold_no_such_corner_are_placed_by_a_transform(viewer, web, chromium: Chromium, word: str):
+    """Both off the grid, over the cube in zarr."""
+    show(
+        viewer,
+        [
+            web.layer("em", raw_cube(), display_range=(0, 255)),
+            web.layer("mask", same_box_elsewhere(1, "uint8", "mask"), word, color="#ff0000", opacity=0.5),
+        ],
+        position_nm=POSITION_NM,
+    )
+    look_closely(viewer)
+    page = chromium.page()
+    page.open(viewer.get_viewer_url())
+    page.wait_until_drawn()
+    image, panels = page.screenshot().astype(int), page.panels()
+    page.close()
+    for name, panel in panels.items():
+        red, green, _ = np.moveaxis(panel.crop(image), -1, 0)
+        np.testing.assert_allclose(seen_box(red - green > 40, panel), expected_box(panel), atol=1, err_msg=name)
+
+
 def test_channel_of_a_prediction_is_placed_like_the_rest_and_leaves_em_as_it_is(viewer, web, chromium: Chromium):
     layers = [
         web.layer("em", raw_cube(), display_range=(0, 255)),

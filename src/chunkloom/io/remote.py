@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from chunkloom.errors import AccessError, ChunkReadError, FormatError
+from chunkloom.io import web
 from chunkloom.io.paths import Location
 
 _NOISE = re.compile(r"\s*\[(tensorstore_spec|source locations|http_response_body|curl_code)=.*", re.DOTALL)
@@ -63,13 +64,19 @@ def open_for_writing(location: Location) -> Any:
 
 def read(location: Location, key: str, limit: int | None) -> tuple[bytes, str] | None:
     """Bytes and generation of one key; None for 404."""
-    found = _ask(location, key, None)
-    where = f"{location.base}/{key}"
-    if found.state != "value":
-        return None
-    if limit is not None and len(found.value) > limit:
-        raise FormatError(f"{where} holds {len(found.value)} bytes: expected a metadata document")
-    return found.value, found.stamp.generation.hex()
+    found = _whole(location, key)
+    if found is not None and limit is not None and len(found[0]) > limit:
+        raise FormatError(f"{location.base}/{key} holds {len(found[0])} bytes: expected a metadata document")
+    return found
+
+
+def _whole(location: Location, key: str) -> tuple[bytes, str] | None:
+    if location.scheme in ("http", "https"):
+        found = web.get(location.root, f"{location.key}/{key}" if location.key else key, location.query)
+        if not isinstance(found, web.Elsewhere):
+            return found
+    asked = _ask(location, key, None)
+    return (asked.value, asked.stamp.generation.hex()) if asked.state == "value" else None
 
 
 def read_range(location: Location, key: str, begin: int, end: int) -> bytes | None:
@@ -219,8 +226,15 @@ def _head(location: Location, url: str) -> tuple[int, str] | None:
     import urllib.error
     import urllib.request
 
+    class Staying(urllib.request.HTTPRedirectHandler):
+        """Follows no redirect, as the reads that come after it: where it leads, nobody has said may be opened."""
+
+        def redirect_request(self, *_: Any) -> None:
+            return None
+
+    opener = urllib.request.build_opener(Staying)
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=20) as answer:
+        with opener.open(urllib.request.Request(url, method="HEAD"), timeout=20) as answer:
             length = answer.headers.get("Content-Length")
             state = answer.headers.get("ETag") or answer.headers.get("Last-Modified") or ""
             return (int(length), f"{state}-{length}") if length and length.isdigit() else None

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 OCTETS = b"application/octet-stream"
 WATCH_AFTER_S = 0.005
-"""Who is answered sooner is not watched for hanging up: that takes as long as sending stored bytes."""
+"""Who waits for a file is watched for hanging up from then on: to begin with it costs as much as the read itself."""
 MISSING = answers.refusal(404, "all fill value: not stored")
 COMPUTE = answers.refusal(500, "this chunk has to be computed")  # never sent
 
@@ -173,13 +173,18 @@ class Chunks:
             gone.append(loop.create_task(_disconnected(receive)))
             gone[0].add_done_callback(wake)
 
-        later = loop.call_later(WATCH_AFTER_S, watch)
+        later = None
+        if scheduler is self.app.readers:
+            later = loop.call_later(WATCH_AFTER_S, watch)
+        else:
+            watch()
         try:
             await woken
             return _settled(claim, asked)
         finally:
             claim.release()
-            later.cancel()
+            if later is not None:
+                later.cancel()
             for task in gone:
                 task.cancel()
 

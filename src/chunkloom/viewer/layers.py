@@ -32,7 +32,13 @@ PALETTE = ("#ff4d4d", "#4dc3ff", "#ffd24d", "#7dff6b", "#d98cff", "#ff9b3d", "#3
 # What Neuroglancer can draw. Its zarr v3 source has no signed 64-bit type; its v2 source reads those as unsigned.
 DTYPES = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "float32")
 # Format word of an address's last segment, to the source scheme that reads it without probing for others.
-SCHEMES = {"zarr": "zarr2", "zarr2": "zarr2", "zarr3": "zarr3"}
+SCHEMES = {
+    "zarr": "zarr2",
+    "zarr2": "zarr2",
+    "zarr3": "zarr3",
+    "n5": "n5",
+    "precomputed": "neuroglancer-precomputed",
+}
 
 # A panel of the four of a 1280 x 800 window, less some air. Volumes are scaled to fit it.
 PANEL_PX = (560, 330)
@@ -189,7 +195,7 @@ class LayerSpec:
 
 
 def scheme_of(url: str) -> str:
-    """The Neuroglancer scheme that reads `url`, by its last segment ("zarr", "zarr2" or "zarr3")."""
+    """The Neuroglancer scheme that reads `url`, by its last segment: the word of a served format."""
     word = url.rstrip("/").rpartition("/")[2]
     if not url.startswith(("http://", "https://")) or word not in SCHEMES:
         raise ParameterError(
@@ -245,19 +251,49 @@ def labels_layer(spec: LayerSpec) -> neuroglancer.SegmentationLayer:
     """A colour for each id; 0 is clear. A channel axis becomes a slider of the layer."""
     import neuroglancer
 
-    return neuroglancer.SegmentationLayer(source=source_url(spec.url), selected_alpha=spec.opacity)
+    return neuroglancer.SegmentationLayer(source=_source(spec), selected_alpha=spec.opacity)
 
 
 def _image_layer(spec: LayerSpec, shader: str) -> neuroglancer.ImageLayer:
     import neuroglancer
 
-    source = neuroglancer.LayerDataSource(url=source_url(spec.url))
-    if spec.channel_axes:
-        source.transform = _channel_transform(spec)
-    made = neuroglancer.ImageLayer(source=source, shader=spec.shader or shader, opacity=spec.opacity)
+    made = neuroglancer.ImageLayer(source=_source(spec), shader=spec.shader or shader, opacity=spec.opacity)
     if spec.blend != "default":
         made.blend = spec.blend
     return made
+
+
+def _source(spec: LayerSpec) -> neuroglancer.LayerDataSource:
+    """Where the layer's data come from, and how they lie where that is not what Neuroglancer reads of the format."""
+    import neuroglancer
+
+    source = neuroglancer.LayerDataSource(url=source_url(spec.url))
+    if scheme_of(spec.url) in ("n5", "neuroglancer-precomputed"):
+        transform = _placing_transform(spec)
+    else:
+        transform = _channel_transform(spec) if spec.channel_axes and spec.kind != "labels" else None
+    if transform is not None:
+        source.transform = transform
+    return source
+
+
+def _placing_transform(spec: LayerSpec) -> neuroglancer.CoordinateSpaceTransform | None:
+    """What is missing of the corner: all of it with N5, of which no offset is read; with precomputed, which holds whole
+    voxels, the part of a voxel. None where nothing is missing."""
+    import neuroglancer
+
+    where = f"layer {spec.name!r}"
+    if spec.channel_axes:
+        raise ParameterError(f"{where}: a volume with channels is shown from zarr: give its zarr3 address")
+    corner = [c / v for c, v in zip(spec.corner_nm, spec.voxel_size_nm, strict=True)]
+    if scheme_of(spec.url) != "n5":
+        corner = [c - math.floor(round(c, 6)) for c in corner]
+    if all(abs(c) < 1e-6 for c in corner):
+        return None
+    space = neuroglancer.CoordinateSpace(names=["x", "y", "z"], units="nm", scales=list(spec.voxel_size_nm[::-1]))
+    matrix = np.eye(3, 4)
+    matrix[:, 3] = corner[::-1]
+    return neuroglancer.CoordinateSpaceTransform(output_dimensions=space, input_dimensions=space, matrix=matrix)
 
 
 def _channel_transform(spec: LayerSpec) -> neuroglancer.CoordinateSpaceTransform:
