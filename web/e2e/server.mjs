@@ -1,4 +1,4 @@
-/** Serves folders over HTTP, as a static host does: CORS, Range, no caching surprises. */
+/** Serves folders over HTTP, as a static host does: CORS (or none), no caching surprises, isolated pages. */
 
 import { createReadStream, statSync } from "node:fs";
 import { createServer } from "node:http";
@@ -13,10 +13,14 @@ const TYPES = {
 const MORE = { ".wasm": "application/wasm", ".json": "application/json", ".svg": "image/svg+xml" };
 
 /** `roots`: folder by first path segment ("" for the rest). `files`: bytes by path. Gives the address and a stop. */
-export async function serve(roots, files = {}) {
+export async function serve(roots, files = {}, { cors = true } = {}) {
   const server = createServer((request, response) => {
     const path = normalize(decodeURIComponent(new URL(request.url, "http://h").pathname)).replace(/^\/+/, "");
-    const headers = { "access-control-allow-origin": "*", "cross-origin-resource-policy": "cross-origin" };
+    const headers = {
+      ...(cors ? { "access-control-allow-origin": "*", "cross-origin-resource-policy": "cross-origin" } : {}),
+      "cross-origin-opener-policy": "same-origin",
+      "cross-origin-embedder-policy": "require-corp",
+    };
     if (files[path]) {
       response.writeHead(200, headers).end(files[path]);
       return;

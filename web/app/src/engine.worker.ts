@@ -12,6 +12,7 @@ import {
   httpUrl,
   openVolume,
   opfsFolder,
+  opsOf,
   pipeline,
   planOf,
   pyramid,
@@ -70,10 +71,10 @@ async function addViewed(volume: Volume): Promise<Shown> {
   const to = viewedAs(volume);
   const name = viewedName(volume);
   for (const old of engine.names) if (old !== name && old.startsWith(`${volume.name}-`)) engine.remove(old);
-  const cast = to
-    ? await engine.addPipeline(volume, [{ name: "cast", dtype: to }], name)
-    : pipeline(volume, [], name);
-  engine.add(takesPyramid(cast) ? pyramid(cast) : cast);
+  // A viewer asks for every coarser level too: of what takes long, one is enough.
+  const seen = volume.dear && volume.fine ? volume.fine : volume;
+  const cast = pipeline(seen, to ? opsOf([{ name: "cast", dtype: to }]) : [], name);
+  engine.add(takesPyramid(cast) ? pyramid(cast, undefined, volume.dear ? 1 : undefined) : cast);
   return shown(volume);
 }
 
@@ -179,10 +180,46 @@ const methods: Methods = {
   async cancel(id) {
     runs.get(id)?.abort();
   },
+  async looking(is) {
+    if (is === !hidden) return;
+    if (is) hidden?.shownAgain();
+    else lookedAt.abort();
+    lookedAt = new AbortController();
+    hidden = is ? undefined : gate();
+  },
   async metrics() {
     return engine.metrics;
   },
 };
+
+/** Aborted when the viewer is looked at no more; there is a gate while it is not. */
+let lookedAt = new AbortController();
+let hidden: ReturnType<typeof gate> | undefined;
+
+function gate() {
+  let shownAgain = () => {};
+  const opened = new Promise<void>((resolve) => {
+    shownAgain = resolve;
+  });
+  return { opened, shownAgain };
+}
+
+/** A chunk for the viewer. While nobody looks it is not claimed, but its answer stays open: viewers do not ask twice. */
+async function chunkLookedAt(
+  what: Extract<ReturnType<typeof asked>, { kind: "chunk" }>,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  for (;;) {
+    await hidden?.opened;
+    signal.throwIfAborted();
+    const look = lookedAt.signal;
+    try {
+      return await chunkAnswer(engine, what, "viewer", AbortSignal.any([signal, look]));
+    } catch (thrown) {
+      if (!look.aborted || signal.aborted) throw thrown;
+    }
+  }
+}
 
 /** One request of a viewer, over the port that the service worker made for it. */
 async function virtual(path: string, port: MessagePort): Promise<void> {
@@ -198,7 +235,7 @@ async function virtual(path: string, port: MessagePort): Promise<void> {
   }
   reply({ type: "begin" });
   try {
-    const bytes = (await chunkAnswer(engine, what, "viewer", controller.signal)).slice(); // the cache keeps its own
+    const bytes = (await chunkLookedAt(what, controller.signal)).slice(); // the cache keeps its own
     reply({ type: "bytes", body: bytes }, [bytes.buffer]);
   } catch (thrown) {
     reply({ type: "failed", message: (thrown as Error).message });

@@ -6,7 +6,7 @@ import { $, say } from "./page.ts";
 import { offerRun, onBox, onSaved, startRun } from "./run.ts";
 import { base, change, client, now } from "./session.ts";
 import { TABS, type Tab } from "./state.ts";
-import { showBox, showView, startView, viewer } from "./view.ts";
+import { seen, showBox, showView, startView, viewer } from "./view.ts";
 
 async function open(tab: Tab): Promise<void> {
   change({ tab });
@@ -18,6 +18,7 @@ async function open(tab: Tab): Promise<void> {
   }
   // The chain's sliders are beside the view too: one form, where it is wanted.
   $(tab === "view" ? "view-chain" : "model-chain").append($("chain"));
+  await seen(tab === "view");
   if (tab === "view") await showView();
   if (tab === "run") await offerRun();
 }
@@ -65,4 +66,4 @@ async function start(): Promise<void> {
 base.catch((thrown: Error) => say(thrown.message, true));
 void start();
 // For those who look under the hood, and for tests.
-Object.assign(window, { chunkloom: { client, viewer, now } });
+Object.assign(window, { chunkloom: { client, viewer, now, base } });

@@ -77,6 +77,8 @@ export interface Methods {
   /** Opens what was saved into a folder or this browser's storage, as the volume `saved`. */
   saved(target: Kept): Promise<Shown>;
   cancel(id: number): Promise<void>;
+  /** Whether the viewer is looked at. While it is not, its chunks wait: a run has the engine to itself. */
+  looking(is: boolean): Promise<void>;
   metrics(): Promise<unknown>;
 }
 

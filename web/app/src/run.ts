@@ -9,6 +9,8 @@ import { $, doing, element, say } from "./page.ts";
 import { change, client, now } from "./session.ts";
 
 let running: number | undefined;
+/** Whether a person chose the volume: until then it is the computed one, where there is one. */
+let volumeChosen = false;
 let count = 0;
 let last: MaterializeProgress | undefined;
 let boxChanged: () => void = () => {};
@@ -88,11 +90,11 @@ async function changed(): Promise<void> {
 /** Fills what can be chosen from what is open. */
 export async function offerRun(): Promise<void> {
   const select = $<HTMLSelectElement>("run-volume");
-  const before = select.value;
+  const before = volumeChosen ? select.value : now.computed?.name;
   select.replaceChildren(
     ...volumes().map(({ name }) => element("option", { value: name, textContent: name })),
   );
-  if (volumes().some(({ name }) => name === before)) select.value = before;
+  if (before && volumes().some(({ name }) => name === before)) select.value = before;
   const shown = shownOfRun();
   if (!shown) {
     $("run-plan").textContent = "Open data first, under Data.";
@@ -149,12 +151,13 @@ async function targetAsked(name: string): Promise<Kept> {
 
 /** Where a run stopped, after why. What was written stays, but half a zip is no zip. */
 function stopped(why: string, target: Kept, name: string): string {
-  const done = last ? `${last.done} of ${last.total} chunks` : "nothing";
+  if (!last) return why; // before anything was written
+  const done = `${last.done} of ${last.total} chunks`;
   const stays =
     target.kind === "zip"
       ? "the zip is not finished: delete it"
       : `what was written to ${name} stays, marked as unfinished`;
-  return `${why}. Stopped after ${done}; ${stays}`;
+  return `${why.replace(/\.+$/, "")}. Stopped after ${done}; ${stays}`;
 }
 
 function showProgress(progress: MaterializeProgress): void {
@@ -216,6 +219,7 @@ export function startRun(): void {
   client.onProgress = (run, progress) => run === running && showProgress(progress);
   $<HTMLFormElement>("run-form").addEventListener("change", ({ target }) => {
     const { id } = target as HTMLElement;
+    if (id === "run-volume") volumeChosen = true;
     if (id === "run-lo" || id === "run-hi") void changed();
     else if (id === "run-unit") void inUnit();
     else void plan();

@@ -4,7 +4,7 @@ import type { BoxDrawn, Viewer } from "@chunkloom/viewer";
 import { boxLayer, layerOf, viewerState } from "./layers.ts";
 import { $, doing, settled } from "./page.ts";
 import { boxInNm, boxTyped, setBoxFromNm, shownOfRun } from "./run.ts";
-import { base, change, now } from "./session.ts";
+import { base, change, client, now } from "./session.ts";
 import { lookOf } from "./state.ts";
 
 type Package = typeof import("@chunkloom/viewer");
@@ -20,8 +20,19 @@ export const viewer = async () => (await loaded)?.made;
 async function load() {
   const viewer = await import("@chunkloom/viewer");
   const made = viewer.makeViewer($<HTMLElement>("viewer"));
-  made.state.changed.add(settled(300, () => now.raw && change({ look: lookOf(made.state.toJSON()) })));
+  const keep = () => {
+    // Not of a volume that is shown no more.
+    if (now.raw && layers.get("raw") === now.raw.viewed) change({ look: lookOf(made.state.toJSON()) });
+  };
+  made.state.changed.add(settled(300, keep));
   return { made, viewer };
+}
+
+/** Whether the viewer is looked at. While it is not, what it waits for is not computed: a run has the engine alone. */
+export async function seen(is: boolean): Promise<void> {
+  const made = await viewer();
+  await client.call("looking", is);
+  if (made) made.visibility.value = is ? Number.POSITIVE_INFINITY : Number.NEGATIVE_INFINITY;
 }
 
 /** Shows what is open. The view stays where it is unless another volume was opened. */
@@ -32,6 +43,7 @@ export async function showView(): Promise<void> {
     const [at, { made, viewer }] = await Promise.all([base, loaded]);
     const volumes = [now.raw, now.computed, now.saved].filter((volume) => volume !== undefined);
     if (layers.get("raw") !== now.raw.viewed) {
+      made.state.reset();
       made.state.restoreState(viewerState(volumes, at, now.state.look));
       layers.clear();
       boxShown = "";

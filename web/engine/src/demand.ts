@@ -26,6 +26,8 @@ export interface Outcome<T> {
 interface Claim {
   readonly client: string | undefined;
   readonly arrival: number;
+  /** Background jobs that had ended when it was made. */
+  readonly backgroundBefore: number;
   readonly resolve: (outcome: Outcome<unknown>) => void;
   readonly reject: (thrown: unknown) => void;
   readonly leave: () => void;
@@ -33,7 +35,8 @@ interface Claim {
 
 interface Job {
   readonly key: string;
-  readonly level: number;
+  /** The finest level that it is wanted for. */
+  level: number;
   readonly submitted: number;
   readonly work: (signal: AbortSignal) => Promise<unknown>;
   readonly controller: AbortController;
@@ -52,7 +55,11 @@ export interface DemandMetrics {
   readonly joined: number;
   readonly promoted: number;
   readonly seconds: number;
+  /** Of the last 64 claims of clients: how many background jobs ended while each waited. */
+  readonly waitedFor: readonly number[];
 }
+
+const WAITS_KEPT = 64;
 
 export class Demand {
   readonly slots: number;
@@ -62,6 +69,8 @@ export class Demand {
   /** Clients by when each was last served: the one served longest ago is next. */
   private readonly lastServed = new Map<string, number>();
   private clock = 0;
+  private backgroundEnded = 0;
+  private waitedFor: number[] = [];
   private count = { done: 0, failed: 0, dropped: 0, joined: 0, promoted: 0, seconds: 0 };
 
   constructor({ slots = 4, queueLimit = 4096 }: { slots?: number; queueLimit?: number } = {}) {
@@ -121,6 +130,7 @@ export class Demand {
     let job = this.jobs.get(key);
     if (job) {
       this.count.joined += 1;
+      job.level = Math.min(job.level, level);
       if (client !== undefined && this.isBackground(job)) this.count.promoted += 1;
     } else {
       job = {
@@ -144,6 +154,7 @@ export class Demand {
     const claim: Claim = {
       client,
       arrival: this.clock++,
+      backgroundBefore: this.backgroundEnded,
       resolve,
       reject,
       leave: forget,
@@ -230,6 +241,11 @@ export class Demand {
       this.active.delete(job);
       if (this.jobs.get(job.key) === job) this.jobs.delete(job.key);
       this.count.seconds += (performance.now() - began) / 1000;
+      if (this.isBackground(job)) this.backgroundEnded += 1;
+      for (const { client, backgroundBefore } of job.claims) {
+        if (client !== undefined) this.waitedFor.push(this.backgroundEnded - backgroundBefore);
+      }
+      if (this.waitedFor.length > WAITS_KEPT) this.waitedFor = this.waitedFor.slice(-WAITS_KEPT);
       for (const claim of job.claims) {
         claim.leave();
         settle(claim);
@@ -258,7 +274,8 @@ export class Demand {
   get metrics(): DemandMetrics {
     let runningBackground = 0;
     for (const job of this.active) if (this.isBackground(job)) runningBackground += 1;
-    return { waiting: this.waiting, running: this.active.size, runningBackground, ...this.count };
+    const { waiting, waitedFor } = this;
+    return { waiting, running: this.active.size, runningBackground, ...this.count, waitedFor };
   }
 }
 

@@ -139,10 +139,18 @@ export class Engine {
     index: Vec3,
     client: string | undefined,
     signal?: AbortSignal,
+    rank = level,
   ): Promise<Uint8Array | null> {
     const key = chunkKey(volume.digest, level, index);
     const found = this.cache.get(key);
     if (found !== undefined) return found;
+    if (level > 0 && volume.dear && volume.coarsen) {
+      // It would hold its place in the queue for many chunks: those are claimed one by one, after finer views' own.
+      const finer: Volume["chunk"] = (l, i, s) => this.claim(volume, l, i, client, s, rank);
+      const made = await volume.coarsen(level, index, finer, signal);
+      if (client !== undefined) this.cache.put(key, made, made.byteLength);
+      return made;
+    }
     const work = async (inside: AbortSignal) => {
       try {
         return await volume.chunk(level, index, inside);
@@ -154,7 +162,7 @@ export class Engine {
       }
     };
     const demand = volume.dear ? this.dear : this.demand;
-    const { value, byClient } = await demand.claim(key, { level, client, signal }, work);
+    const { value, byClient } = await demand.claim(key, { level: rank, client, signal }, work);
     // What only a materialize asked for is not kept: it would push out what people look at.
     if (byClient && !this.cache.has(key)) this.cache.put(key, value, value?.byteLength ?? 0);
     return value;

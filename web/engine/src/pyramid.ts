@@ -22,15 +22,16 @@ export function takesPyramid({ levels, merges, dtype }: Volume): boolean {
   return levels.length === 1 && !merges && dtype !== "float16";
 }
 
-/** The volume with coarser levels. `cache` keeps the chunks that coarser ones are made of. */
-export function pyramid(source: Volume, cache?: StageCache): Volume {
+/**
+ * The volume with coarser levels, `most` of them. `cache` keeps the chunks that coarser ones are made of, where no queue
+ * stands between.
+ */
+export function pyramid(source: Volume, cache?: StageCache, most = Number.POSITIVE_INFINITY): Volume {
   const levels: Level[] = [source.levels[0]];
   const factors: Vec3[] = [[1, 1, 1]];
-  for (
-    let last = levels[0];
-    AXES.some((a) => last.shape[a] > last.chunk[a]);
-    last = levels[levels.length - 1]
-  ) {
+  while (levels.length <= most) {
+    const last = levels[levels.length - 1];
+    if (AXES.every((a) => last.shape[a] <= last.chunk[a])) break;
     const factor = halving(last);
     factors.push(factor);
     levels.push({
@@ -40,26 +41,33 @@ export function pyramid(source: Volume, cache?: StageCache): Volume {
     });
   }
   if (levels.length === 1) return source;
+
+  async function coarsen(level: number, index: Vec3, finer: Volume["chunk"], signal?: AbortSignal) {
+    checkIndex(made, level, index);
+    const box = chunkBox(levels[level], index);
+    const { shape } = levels[level - 1];
+    const fine = {
+      lo: vec3((a) => box.lo[a] * factors[level][a]),
+      hi: vec3((a) => Math.min(shape[a], box.hi[a] * factors[level][a])),
+    };
+    const block = await readBox(inTurn({ ...made, chunk: finer }), level - 1, fine, signal);
+    const coarse = source.kind === "image" ? mean(block, factors[level]) : mode(block, factors[level]);
+    return chunkOf({ ...block, ...coarse, shape: shapeOf(box) }, levels[level].chunk);
+  }
+
   const finest = kept(source, cache);
   const made: Volume = {
     ...source,
     levels,
     digest: digestOf([source.digest, "pyramid", source.kind, levels]),
     fine: source,
+    coarsen,
     async chunk(level, index, signal) {
       checkIndex(made, level, index);
       // Asked for by itself, a chunk of the finest level is kept by whoever asks, not here.
       if (level === 0) return source.chunk(0, index, signal);
-      const box = chunkBox(levels[level], index);
-      const from = levels[level - 1];
-      const fine = {
-        lo: vec3((a) => box.lo[a] * factors[level][a]),
-        hi: vec3((a) => Math.min(from.shape[a], box.hi[a] * factors[level][a])),
-      };
       const below = level === 1 ? finest : inner;
-      const block = await readBox(inTurn(below), level - 1, fine, signal);
-      const coarse = source.kind === "image" ? mean(block, factors[level]) : mode(block, factors[level]);
-      return chunkOf({ ...block, ...coarse, shape: shapeOf(box) }, levels[level].chunk);
+      return coarsen(level, index, below.chunk.bind(below), signal);
     },
   };
   const inner = kept(made, cache);

@@ -38,6 +38,8 @@ export interface Volume extends VolumeInfo {
   readonly dear?: boolean;
   /** Where the coarser levels are made of the finest (`pyramid.ts`): the volume of that level alone. Ops go on it. */
   readonly fine?: Volume;
+  /** Makes a chunk of such a coarser level of chunks of the level before it, which it asks `finer` for one by one. */
+  coarsen?(level: number, index: Vec3, finer: Volume["chunk"], signal?: AbortSignal): Promise<Uint8Array>;
   /** What a person should know of it: a model made for voxels of another size. */
   readonly notes?: readonly string[];
   chunk(level: number, index: Vec3, signal?: AbortSignal): Promise<Uint8Array | null>;

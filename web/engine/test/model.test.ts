@@ -77,8 +77,14 @@ describe("a model that does not fit is refused, naming what", () => {
 
   test("shapes that are not those of the weights", async () => {
     const wrong = parseModel({ ...described, input_shape: [14, 14, 16], output_shape: [10, 10, 12] });
-    const volume = await modelVolume(volumeOfCase(c.source), await loadModel(wrong, weights, { threads: 1 }));
-    await expect(volume.chunk(0, [0, 0, 0])).rejects.toThrow(/two-kernels: /);
+    await expect(loadModel(wrong, weights, { threads: 1 })).rejects.toThrow(
+      /two_kernels\.onnx: takes an input of 1 x 1 x 12 x 14 x 16; model\.json says 1 x 1 x 14 x 14 x 16/,
+    );
+    const less = parseModel({ ...described, output_shape: [6, 8, 10] });
+    const volume = await modelVolume(volumeOfCase(c.source), await loadModel(less, weights, { threads: 1 }));
+    await expect(volume.chunk(0, [0, 0, 0])).rejects.toThrow(
+      /two-kernels: gives 1 x 2 x 8 x 10 x 12 for an input .* says 2 channels of 6 x 8 x 10/,
+    );
   });
 
   test("a volume of other channels", async () => {

@@ -8,11 +8,14 @@ export interface ManagedLayer {
 
 export interface Viewer {
   readonly state: {
+    reset(): void;
     restoreState(json: unknown): void;
     toJSON(): { readonly [member: string]: unknown };
     readonly changed: { add(listener: () => void): () => void };
   };
   readonly display: { draw(): void };
+  /** How much its chunks are wanted: `Number.NEGATIVE_INFINITY` gives up what it waits for. */
+  readonly visibility: { value: number };
   readonly mouseState: {
     readonly active: boolean;
     /** Where the pointer is, in the viewer's dimensions (x, y, z of voxels); x first, as they are listed. */
@@ -25,7 +28,6 @@ export interface Viewer {
     removeManagedLayer(layer: ManagedLayer): void;
   };
   readonly layerSpecification: {
-    getLayer(name: string, json: unknown): ManagedLayer;
     add(layer: ManagedLayer, index?: number): void;
   };
 }

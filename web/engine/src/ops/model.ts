@@ -106,6 +106,11 @@ export interface OrtModule {
 
 export interface OrtSession {
   readonly inputNames: readonly string[];
+  /** Sizes that the model leaves open are text. */
+  readonly inputMetadata?: readonly {
+    readonly isTensor: boolean;
+    readonly shape?: readonly (number | string)[];
+  }[];
   readonly outputNames: readonly string[];
   run(feeds: { [name: string]: OrtTensor }): Promise<{ [name: string]: OrtTensor }>;
   release(): Promise<void>;
@@ -155,6 +160,13 @@ export async function loadModel(
     throw new ModelError(`${description.weights}: has inputs ${session.inputNames.join(", ")}; expected one`);
   }
   const dims = [1, description.inputChannels, ...description.inputShape];
+  const declared = session.inputMetadata?.[0]?.shape ?? [];
+  if (declared.some((n, i) => typeof n === "number" && n > 0 && n !== dims[i])) {
+    throw new ModelError(
+      `${description.weights}: takes an input of ${declared.join(" x ")}; model.json says ${dims.join(" x ")} ` +
+        `(batch, channels, z, y, x)`,
+    );
+  }
   const wanted = description.channels.length * volumeOf(description.outputShape);
   let turn: Promise<unknown> = Promise.resolve();
 
