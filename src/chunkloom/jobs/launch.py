@@ -6,9 +6,10 @@ Knows nothing of models or of what the command serves.
 from __future__ import annotations
 
 import logging
+import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from chunkloom.errors import ParameterError
 from chunkloom.jobs import lsf, slurm
@@ -110,7 +111,7 @@ def start_hosts(
     refused: list[str] = []
     for number, queue in enumerate(names):
         # A new token: each submission has a ready file of its own.
-        attempt = JobSpec(**{**_members(spec), "queue": queue})
+        attempt = replace(spec, queue=queue, token=secrets.token_hex(4))
         ready = ReadyFile.of(attempt)
         try:
             job = ledger.submit(scheduler, ready.named_in(attempt))
@@ -120,9 +121,11 @@ def start_hosts(
             logger.warning("%s", error)
             refused.append(str(error))
             continue
-        last = number == len(names) - 1
+        patience = site.startup_timeout_s if number == len(names) - 1 else site.pending_fallback_s
+        if scheduler.name == "local":
+            patience = 0.0  # it runs already
         try:
-            url = _wait(job, ready, site, site.startup_timeout_s if last else site.pending_fallback_s)
+            url = _wait(job, ready, site, patience)
         except BaseException:
             ledger.end(job)
             raise
@@ -134,10 +137,6 @@ def start_hosts(
         refused.append(f"{queue or 'default queue'}: job {job.id} was still pending")
         logger.warning("job %s (%s) did not start in %s: ended", job.id, spec.name, queue or "the default queue")
     raise JobStartError(f"job {spec.name!r} could not be started: {'; '.join(refused)}")
-
-
-def _members(spec: JobSpec) -> dict[str, object]:
-    return {name: value for name, value in vars(spec).items() if name != "token"}
 
 
 def _wait(job: Job, ready: ReadyFile, site: SiteProfile, patience_s: float) -> str | None:
@@ -178,8 +177,8 @@ def _wait(job: Job, ready: ReadyFile, site: SiteProfile, patience_s: float) -> s
                 return None
             if grace:
                 raise JobStartError(
-                    f"job {job.id} ({job.spec.name!r}) runs, but did not say where it is in {site.startup_timeout_s:g} s"
-                    f"{_tail(job)}"
+                    f"job {job.id} ({job.spec.name!r}) runs, but did not say where it is in "
+                    f"{site.startup_timeout_s:g} s{_tail(job)}"
                 )
             deadline, grace = time.monotonic() + site.startup_timeout_s, True
         time.sleep(max(0.0, min(READY_POLL_S, deadline - time.monotonic())))

@@ -105,8 +105,9 @@ class Ledger:
 
     def end(self, job: Job) -> None:
         """Kill one job and forget it. Where the scheduler fails to, the job stays noted and the error is raised."""
-        job.kill()
-        self.forget(job)
+        if any(one is job for one in self.jobs):
+            job.kill()
+            self.forget(job)
 
     def end_all(self) -> None:
         """Wait for submissions under way, then kill every job, one call for each scheduler. Never raises."""

@@ -91,8 +91,8 @@ class LsfScheduler:
                 if job is not None:
                     return self._job(job, spec)
             raise SubmitTimeoutError(
-                f"job {spec.name!r}: {error}. It may be queued all the same: see `bjobs -J {job_name(spec)}`; it is not "
-                "submitted again"
+                f"job {spec.name!r}: {error}. It may be queued all the same: see `bjobs -J {job_name(spec)}`; "
+                "it is not submitted again"
             ) from error
         if answer.code:
             where = f"queue {spec.queue}" if spec.queue else "the default queue"

@@ -119,6 +119,7 @@ def _lsf(queues: Sequence[Queue]) -> list[QueueState] | None:
         hosts = bhosts(_table(["bhosts", "-w", *group]) or "")
         gpus = bhosts_gpus(_table(["bhosts", "-gpu", *group]) or "")
         usable = {name for name, status in hosts.items() if status == "ok"}
+        free, total = _gpus(gpus, usable if hosts else set(gpus))
         states.append(
             replace(
                 state,
@@ -132,7 +133,8 @@ def _lsf(queues: Sequence[Queue]) -> list[QueueState] | None:
                 hosts_full=sum(not _down(s) and s != "ok" for s in hosts.values()) if hosts else None,
                 hosts_down=sum(_down(s) for s in hosts.values()) if hosts else None,
                 hosts_total=len(hosts) if hosts else None,
-                **_gpus(gpus, usable if hosts else set(gpus)),
+                gpus_free=free,
+                gpus_total=total,
             )
         )
     return states
@@ -154,6 +156,7 @@ def _slurm(queues: Sequence[Queue]) -> list[QueueState] | None:
         if row is None:
             states.append(replace(state, status="no such partition", open=False, accepting=False))
             continue
+        free, total = _gpus(row.gpus, set(row.nodes) - set(row.down))
         states.append(
             replace(
                 state,
@@ -166,7 +169,8 @@ def _slurm(queues: Sequence[Queue]) -> list[QueueState] | None:
                 hosts_full=len(row.full),
                 hosts_down=len(row.down),
                 hosts_total=len(row.nodes),
-                **_gpus(row.gpus, set(row.nodes) - set(row.down)),
+                gpus_free=free,
+                gpus_total=total,
             )
         )
     return states
@@ -177,14 +181,15 @@ def _down(status: str) -> bool:
     return status.startswith(("unavail", "unreach", "unlicensed")) or status in ("closed_Adm", "closed_LIM")
 
 
-def _gpus(gpus: dict[str, GpuCount], usable: Iterable[str]) -> dict[str, int | None]:
+def _gpus(gpus: dict[str, GpuCount], usable: Iterable[str]) -> tuple[int | None, int | None]:
+    """GPUs free on usable hosts, and all of them."""
     if not gpus:
-        return {"gpus_free": None, "gpus_total": None}
+        return None, None
     usable = set(usable)
-    return {
-        "gpus_free": sum(count.free for host, count in gpus.items() if host in usable),
-        "gpus_total": sum(count.total for count in gpus.values()),
-    }
+    return (
+        sum(count.free for host, count in gpus.items() if host in usable),
+        sum(count.total for count in gpus.values()),
+    )
 
 
 def _table(argv: list[str]) -> str | None:

@@ -88,7 +88,7 @@ def site_profile(named: str | None = None) -> SiteProfile:
     """The profile to use.
 
     `named`, else `$CHUNKLOOM_SITE`: the name of a shipped profile or the path of a file. Else ``site.yaml`` in
-    chunkloom's home. Else by the commands found: ``janelia`` with bsub, ``slurm`` with sbatch, ``local`` without either.
+    chunkloom's home. Else by the commands found: ``janelia`` with bsub, ``slurm`` with sbatch, ``local`` with neither.
     """
     named = named or environment("SITE")
     if named is None and (home() / "site.yaml").is_file():
@@ -149,7 +149,7 @@ def _members(cls: Any, data: Any, where: str, without: tuple[str, ...] = ()) -> 
     return dict(data)
 
 
-def _number(value: Any, *, whole: bool, where: str) -> float:
+def _number(value: Any, *, whole: bool, where: str) -> Any:
     fits = isinstance(value, int) if whole else isinstance(value, int | float)
     if isinstance(value, bool) or not fits or not 0 <= value < 1e9:
         raise ParameterError(f"{where}: expected a {'whole ' if whole else ''}number of at least 0, found {value!r}")

@@ -178,10 +178,8 @@ class SlurmScheduler:
     def _accounted(self, ids: list[str]) -> dict[str, JobReport]:
         """What accounting says; nothing where there is none."""
         try:
-            answer = ask(
-                ["sacct", "--noheader", "--parsable2", "--allocations", f"--jobs={','.join(ids)}"]
-                + ["--format=JobID,State,ExitCode"]
-            )
+            what = (f"--jobs={','.join(ids)}", "--format=JobID,State,ExitCode")
+            answer = ask(["sacct", "--noheader", "--parsable2", "--allocations", *what])
         except NoAnswerError:
             return {}
         return sacct_reports(answer.stdout) if answer.code == 0 else {}
