@@ -48,7 +48,7 @@ def bsub(words: list[str]) -> int:
     log = options.get("-o", "/dev/null").replace("%J", number)
     pid = None
     if queue != "stuck":
-        code = f"{str(STATE / 'end_' )!r} + {number!r}"
+        code = f"{str(STATE / 'end_')!r} + {number!r}"
         runner = f"import subprocess, sys; c = subprocess.call(sys.argv[1:]); open({code}, 'w').write(str(c))"
         with open(log, "wb") as out:
             pid = subprocess.Popen(

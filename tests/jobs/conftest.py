@@ -162,9 +162,7 @@ def local_place(request, tmp_path) -> Place:
         return str(others[-1].pid)
 
     request.addfinalizer(lambda: [(one.kill(), one.wait()) for one in others])
-    place = Place(
-        LocalScheduler(), profile("local"), logs, states, foreign, tmp_path / "none", None, None, None, None
-    )
+    place = Place(LocalScheduler(), profile("local"), logs, states, foreign, tmp_path / "none", None, None, None, None)
     spec = place.spec
     place.spec = lambda shell, **values: spec(shell, **{"env": {"TEST_JOBS": str(logs)}, **values})
     return place

@@ -61,12 +61,16 @@ def test_pending_running_and_killed(cluster):
     reports = cluster.scheduler.reports([waiting.id, running.id, "99999"])
     assert [report.status for report in reports.values()] == [JobStatus.PENDING, JobStatus.RUNNING, JobStatus.LOST]
     cluster.scheduler.kill([waiting.id, running.id])
-    until(lambda: {r.status for r in cluster.scheduler.reports([waiting.id, running.id]).values()} == {JobStatus.KILLED})
+    until(
+        lambda: {r.status for r in cluster.scheduler.reports([waiting.id, running.id]).values()} == {JobStatus.KILLED}
+    )
     assert cluster.active() == set()
     cluster.scheduler.kill([waiting.id, running.id])  # killing what has ended is no error
 
 
-@pytest.mark.parametrize(("shell", "url"), [(READY, "http://there:1"), (MARKER, "http://old:1")], ids=["file", "marker"])
+@pytest.mark.parametrize(
+    ("shell", "url"), [(READY, "http://there:1"), (MARKER, "http://old:1")], ids=["file", "marker"]
+)
 def test_a_server_says_where_it_is(anywhere, shell, url):
     host = start(anywhere, shell, [anywhere.run])
     assert (host.url, host.job.observed().status) == (url, JobStatus.RUNNING)

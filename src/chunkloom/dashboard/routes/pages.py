@@ -71,6 +71,7 @@ def described(session: Session, context: Context) -> dict[str, Any]:
         "builder": session.builder,
         "models": context.pool.listed(session),
         "layers": layer_names(session),
+        "layer_sources": {drawn.name: drawn.source for drawn in session.drawn.values()},
         "neuroglancer_url": viewer_path(session),
     }
 
