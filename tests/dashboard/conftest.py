@@ -66,6 +66,12 @@ class Running:
         return str(answer.headers["set-cookie"]).partition(";")[0]
 
 
+@pytest.fixture(autouse=True)
+def this_machine(monkeypatch):
+    """Model servers run here, also where the commands of a scheduler are installed."""
+    monkeypatch.setenv("CHUNKLOOM_SITE", "local")
+
+
 @pytest.fixture
 def dashboard(tmp_path):
     """Start dashboards: ``dashboard(roots=[…], **options) -> Running``."""

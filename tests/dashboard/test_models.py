@@ -92,10 +92,10 @@ def test_unticking_a_model_stops_its_process_and_removes_its_layer(opened):
     select(opened, ONNX)
     settled(opened)
     session = opened.dashboard.sessions.only()
-    process = session.models["fibsem-membrane"].server.job.process
+    (job,) = session.models["fibsem-membrane"].server.job._ledger.jobs
     select(opened)
     assert opened.ask("/api/session").json["layers"] == ["raw"]
-    assert process.poll() is not None
+    assert gone(job)
 
 
 def test_two_sessions_share_a_server_and_not_their_chains(dashboard, shared):
@@ -115,21 +115,27 @@ def test_two_sessions_share_a_server_and_not_their_chains(dashboard, shared):
     assert source(running, "fibsem-membrane", 0) != before
     select(running, token=None, Cookie=cookies[0])
     assert running.ask("/api/models", token=None, Cookie=cookies[1]).json["models"][0]["state"] == "running"
-    assert second.models["fibsem-membrane"].server.job.process.poll() is None
+    (job,) = second.models["fibsem-membrane"].server.job._ledger.jobs
+    assert not gone(job)
 
 
 def test_closing_the_dashboard_leaves_no_process_even_of_a_starting_model(opened):
     select(opened, ONNX)
-    job = opened.dashboard.sessions.only().models["fibsem-membrane"].server.job
-    while job.process is None:
+    server = opened.dashboard.sessions.only().models["fibsem-membrane"].server
+    while not server.job._ledger.jobs:
         time.sleep(0.01)
+    (job,) = server.job._ledger.jobs
     opened.dashboard.close()
-    end = time.monotonic() + 10
-    while job.process.poll() is None and time.monotonic() < end:
-        time.sleep(0.05)
-    assert job.process.poll() is not None
-    with pytest.raises(ProcessLookupError):
-        os.killpg(job.process.pid, 0)
+    assert gone(job)
+
+
+def gone(job):
+    """Whether no process of a local job's group is left."""
+    try:
+        os.killpg(int(job.id), 0)
+    except ProcessLookupError:
+        return True
+    return False
 
 
 def test_which_ids_are_one_object_reaches_the_layer(opened):

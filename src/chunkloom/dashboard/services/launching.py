@@ -1,35 +1,31 @@
-"""Starting a model server for the dashboard and following it until it answers, fails or is stopped."""
+"""Model servers as jobs: started where the site runs them, followed until they answer, fail or are stopped."""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import signal
-import subprocess
-import tempfile
-import time
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from chunkloom.errors import ServerError
+from chunkloom.errors import ChunkloomError, ServerError
+from chunkloom.jobs.launch import queues_to_try, scheduler_for, start_hosts
+from chunkloom.jobs.ledger import Ledger
+from chunkloom.jobs.settings import launcher_settings
+from chunkloom.jobs.site import site_profile
+from chunkloom.jobs.spec import JobSpec
+from chunkloom.settings import home
 
-PATIENCE_S = 300.0
+PRINTED = "It printed"
 
 
-@dataclass(eq=False)
-class LocalServer:
-    """A model server as a process of this machine."""
+class ServerJob:
+    """One model server. `stop` ends it whenever it is called, also while it is being submitted."""
 
-    name: str
-    argv: list[str]
-    environment: dict[str, str] = field(default_factory=dict)
-    folder: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="chunkloom-model-")))
-    process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def log_file(self) -> Path:
-        return self.folder / "log.txt"
+    def __init__(self, name: str, argv: Sequence[str], environment: Mapping[str, str]) -> None:
+        self.name = name
+        self._argv = tuple(argv)
+        self._environment = dict(environment)
+        # One for each: stopping a server must end that one alone, wherever it is on its way.
+        self._ledger = Ledger()
+        self._last: list[str] = []
 
     def start(self) -> str:
         """Start it, and return its address once it answers.
@@ -37,51 +33,46 @@ class LocalServer:
         Raises
         ------
         ServerError
-            It ended first (with the last lines it wrote), or took too long.
+            It ended first (the last line it wrote is the reason), no queue took it, or it took too long.
         """
-        ready = self.folder / "ready.json"
-        with self.log_file.open("wb") as log:
-            self.process = subprocess.Popen(
-                [*self.argv, "--ready-file", str(ready)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                env={**os.environ, "PYTHONUNBUFFERED": "1", **self.environment},
-            )
-        until = time.monotonic() + PATIENCE_S
-        while time.monotonic() < until:
-            if ready.exists():
-                return str(json.loads(ready.read_text())["url"])
-            if self.process.poll() is not None:
-                raise ServerError(self.last_words() or f"it ended with exit code {self.process.returncode}")
-            time.sleep(0.05)
-        self.stop()
-        raise ServerError(f"it did not answer within {PATIENCE_S:.0f} s")
-
-    def last_words(self) -> str:
-        """The last line it wrote, which is the reason where it failed."""
-        lines = self.tail(20)
-        return lines[-1].removeprefix("chunkloom: ") if lines else ""
-
-    def tail(self, lines: int = 200) -> list[str]:
-        """The end of its output."""
+        settings, site = launcher_settings(), site_profile()
+        scheduler = scheduler_for(site)
+        # A server of this machine is for this machine.
+        argv = (*self._argv, "--host", "127.0.0.1") if scheduler.name == "local" else self._argv
+        spec = JobSpec(
+            f"chunkloom-{self.name}",
+            argv=argv,
+            gpus=site.server_gpus,
+            cpus=site.server_cpus,
+            log_dir=log_folder(),
+            env=self._environment,
+            **settings.over(site),
+        )
         try:
-            return self.log_file.read_text(errors="replace").splitlines()[-lines:]
-        except OSError:
-            return []
+            queues = queues_to_try(spec, site, scheduler, cycle=settings.cycle_gpu_queues)
+            return start_hosts(spec, site, scheduler=scheduler, queues=queues, ledger=self._ledger).url
+        except ChunkloomError as error:
+            printed = str(error).partition(PRINTED)[2].splitlines()[1:]
+            self._last = printed or [str(error)]
+            raise ServerError(self._last[-1].strip().removeprefix("chunkloom: ")) from error
 
     @property
     def ended(self) -> bool:
-        return self.process is not None and self.process.poll() is not None
+        """Whether it ran and runs no more."""
+        reports = [job.observed() for job in self._ledger.jobs]
+        return any(report is not None and report.status.ended for report in reports)
+
+    def tail(self, lines: int = 200) -> list[str]:
+        """The end of its output."""
+        for job in self._ledger.jobs:
+            return job.output().splitlines()[-lines:]
+        return self._last[-lines:]
 
     def stop(self) -> None:
-        """End it and all it started: politely, then not."""
-        if self.process is None:
-            return
-        for number, patience in ((signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0)):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, number)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(patience)
-                return
+        """End it, and what it started."""
+        self._ledger.close()
+
+
+def log_folder() -> Path:
+    """Where jobs write: seen by all machines of a site, as the home folder is."""
+    return home() / "logs"

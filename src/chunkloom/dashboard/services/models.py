@@ -18,7 +18,7 @@ from urllib.parse import quote
 from chunkloom.chain.spec import PipelineSpec, chain_is_segmentation
 from chunkloom.chain.steps import PostProcessor
 from chunkloom.dashboard.logs import as_session
-from chunkloom.dashboard.services.launching import LocalServer
+from chunkloom.dashboard.services.launching import ServerJob
 from chunkloom.dashboard.services.layers import redraw
 from chunkloom.dashboard.sessions import Session
 from chunkloom.engine.sources import open_volume
@@ -44,7 +44,7 @@ class Server:
     """One process that computes one model over one volume."""
 
     key: str
-    job: LocalServer | None
+    job: ServerJob | None
     dashboard_url: str
     users: set[str] = field(default_factory=set)
     url: str | None = None
@@ -203,14 +203,14 @@ class ModelPool:
             server = self._servers.get(key)
             if server is None or server.error is not None or (server.job is not None and server.job.ended):
                 argv = entry_argv(entry, data_path)
-                job = LocalServer(str(entry.get("name")), argv, server_environment(self.dashboard_url or None))
+                job = ServerJob(str(entry.get("name")), argv, server_environment(self.dashboard_url or None))
                 server = Server(key, job, self.dashboard_url)
                 self._servers[key] = server
                 threading.Thread(target=self._launch, args=(server, job), daemon=True).start()
             server.users.add(session.id)
             return server
 
-    def _launch(self, server: Server, job: LocalServer) -> None:
+    def _launch(self, server: Server, job: ServerJob) -> None:
         try:
             url = job.start()
             server.info = _model_info(url)
