@@ -13,9 +13,9 @@ from skimage.measure import regionprops
 from chunkloom import Box, Pipeline, array_volume, ops
 from chunkloom.engine.cache import ChunkCache
 from chunkloom.engine.finalize import finalize
-from chunkloom.engine.objects import AXES, measure_objects, write_objects
+from chunkloom.engine.objects import AXES, measure_objects, read_objects, write_objects
 from chunkloom.engine.sweep import in_threads
-from chunkloom.errors import MissingExtraError, ParameterError
+from chunkloom.errors import MissingExtraError, ParameterError, VolumeNotFoundError
 
 RNG = np.random.default_rng(5)
 SHAPE = (37, 50, 41)
@@ -175,3 +175,54 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
     with pytest.raises(MissingExtraError, match=r"pip install 'chunkloom\[objects\]'"):
         write_objects(measure_objects(array_volume(LABELS)), tmp_path / "objects.parquet")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_table_is_read_as_it_was_written(tmp_path, suffix):
+    table = measure_objects(array_volume(LABELS + np.uint64(2**63), voxel_size_nm=VOXEL))
+    write_objects(table, tmp_path / f"objects{suffix}")
+    read = read_objects(tmp_path / f"objects{suffix}")
+    for name, column in table.columns().items():
+        assert (read.columns()[name].dtype, read.columns()[name].tolist()) == (column.dtype, column.tolist())
+
+
+def test_columns_and_rows_may_come_in_any_order(tmp_path):
+    table = measure_objects(array_volume(LABELS, voxel_size_nm=VOXEL))
+    columns = dict(reversed(table.columns().items())) | {"more": np.arange(len(table))}
+    with (tmp_path / "objects.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(reversed(list(zip(*columns.values(), strict=True))))
+    assert read_objects(tmp_path / "objects.csv").centroid_nm.tolist() == table.centroid_nm.tolist()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("voxels", "size", "has no column voxels"),
+        ("\n5,", "\n5.0,", "column label_id: expected values of uint64"),
+        ("\n5,", "\n-5,", "column label_id: expected values of uint64"),
+        ("\n5,", "\n2,", "has id 2 twice"),
+        ("True", "yes", "column touches_border: expected values of bool"),
+        ("\n5,", "\n5,5,", "line 6: 13 values for 12 columns"),
+    ],
+    ids=["column", "number", "negative", "twice", "boolean", "cells"],
+)
+def test_what_is_no_table_of_objects_is_refused(tmp_path, old, new, said):
+    write_objects(measure_objects(array_volume(ROWS)), tmp_path / "objects.csv")
+    text = (tmp_path / "objects.csv").read_text().replace("\r\n", "\n")
+    assert old in text
+    (tmp_path / "objects.csv").write_text(text.replace(old, new))
+    with pytest.raises(ParameterError, match=said):
+        read_objects(tmp_path / "objects.csv")
+
+
+ROWS = np.arange(1, 9, dtype=np.uint8).reshape(1, 1, 8)
+
+
+def test_a_table_that_is_not_there_is_an_error(tmp_path):
+    with pytest.raises(VolumeNotFoundError):
+        read_objects(tmp_path / "objects.csv")
+    (tmp_path / "objects.parquet").write_text("no")
+    with pytest.raises(ParameterError, match="is not a Parquet file"):
+        read_objects(tmp_path / "objects.parquet")
