@@ -50,7 +50,7 @@ data_path: {em}/em
 charge_group: lab
 models:
   mito: {{type: ONNX, path: {onnx_model}}}
-  er:
+  the "er" (v2):
     type: onnx
     path: {onnx_model}
 json_data:
@@ -72,17 +72,17 @@ def test_a_session_is_served_and_shown(started, session, em):
 
     _process, ready = started("yaml", session, "--no-browser")
     urls = {volume["name"]: volume["urls"]["zarr2"] for volume in ready["volumes"]}
-    assert list(urls) == ["raw", "mito", "er", "ground-truth"]
+    assert list(urls) == ["raw", "mito", "the-er-v2", "ground-truth"]
     raw = zarr.open_array(em / "em", mode="r")[...]
-    for name in ("raw", "mito", "er"):
+    for name in ("raw", "mito", "the-er-v2"):
         found = zarr.open_array(f"{urls[name]}/s0", mode="r", zarr_format=2)[...]
         assert np.abs(found.reshape(raw.shape) - raw / 255).max() <= 1e-6  # the chain, and models that change nothing
     labels = zarr.open_array(f"{urls['ground-truth']}/s0", mode="r", zarr_format=2)[...]
     assert np.array_equal(labels, zarr.open_array(em / "gt", mode="r")[...])
-    for name in ("mito", "er"):
+    for name in ("mito", "the-er-v2"):
         with urllib.request.urlopen(f"{ready['url']}/__control__/model_info?model={name}") as answer:
             info = json.load(answer)
-        assert (info["name"], info["chain_source"], info["models"]) == (name, "given", ["mito", "er"])
+        assert (info["name"], info["chain_source"], info["models"]) == (name, "given", ["mito", "the-er-v2"])
     with urllib.request.urlopen(ready["viewer"]) as answer:
         assert answer.status == 200
 
@@ -105,7 +105,7 @@ def test_a_valid_file(session, words):
     done = run([*words, "yaml", session, "--validate-only"])
     assert done.returncode == 0, done.stderr
     assert "valid" in done.stdout
-    assert "mito: ONNX, er: onnx" in done.stdout
+    assert 'mito: ONNX, the "er" (v2): onnx' in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_valid_file(session, words):
     ("old", "new", "says"),
     [
         ("type: ONNX", "type: onyx", ["line 4", "models.mito.type", "'onnx'"]),
-        ("    path:", "    pth:", ["line 7", "models.er.pth", "'path'"]),
+        ("    path:", "    pth:", ["line 7", 'models.the "er" (v2).pth', "'path'"]),
         ("/em\n", "/nothing\n", ["line 1", "data_path", "nothing"]),
         ("MinMaxNormalizer", "MinMax", ["line 9", "input_norm[0]", "MinMaxNormalizer"]),
         ("/gt,", "/none,", ["line 12", "extra_layers[0].path", "none"]),
