@@ -157,3 +157,68 @@ def test_no_file(chunkloom):
     assert chunkloom("yaml").returncode == 2
     done = chunkloom("yaml", "nothing.yaml")
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+
+
+SCRIPT = """
+import numpy as np, torch
+input_voxel_size = output_voxel_size = (8, 8, 8)
+input_size, output_size = (24, 24, 24), (8, 8, 8)
+output_channels, channels = 1, ["mito"]
+model = torch.nn.Conv3d(1, 1, 17)
+"""
+SESSION = """\
+data_path: {data}
+charge_group: lab
+models:
+  mito: {{type: script, script_path: {folder}/mito.py}}
+  er:   {{type: huggingface, repo: cellmap/er, revision: 0f3c}}
+json_data:
+  input_norm: [{{name: MinMaxNormalizer}}]
+  postprocess: []
+"""
+TASK = """\
+data_path: {data}
+output_path: {folder}/pred.zarr
+task_name: mito_run1
+charge_group: lab
+queue: gpu
+workers: 4
+cpu_workers: 8
+track_progress: true
+tmp_dir: {folder}/progress
+models: [{{name: mito, type: script, script_path: {folder}/mito.py}}]
+output_channels: {{affs: [0, 1, 2], mask: 3}}
+bounding_boxes: [{{offset: [0, 0, 0], shape: [8000, 8000, 8000]}}]
+"""
+
+
+@pytest.fixture
+def existing(tmp_path, em):
+    """Files as existing users have them: ``existing(text) -> path``."""
+    from chunkloom.models.registry import model_types
+
+    (tmp_path / "mito.py").write_text(SCRIPT)
+
+    def write(text):
+        if "huggingface" not in model_types():
+            text = re.sub(".*huggingface.*\n", "", text)
+        (tmp_path / "existing.yaml").write_text(text.format(data=em / "em", folder=tmp_path))
+        return tmp_path / "existing.yaml"
+
+    return write
+
+
+@pytest.mark.parametrize("words", [NEWER, OLDER], ids=["chunkloom", "cellmap_flow"])
+@pytest.mark.parametrize("text", [SESSION, TASK], ids=["session", "task"])
+def test_files_of_existing_users_are_valid(existing, words, text):
+    done = run([*words, "yaml", existing(text), "--validate-only"])
+    assert done.returncode == 0, done.stderr
+    assert "mito: script" in done.stdout
+
+
+def test_a_task_of_existing_users_is_served_too(existing):
+    pytest.importorskip("torch", reason="needs the torch extra")
+    done = run([*OLDER, "yaml", existing(TASK), "--once"])
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^mito +\S+ +\S+ +\d+$", done.stdout, re.MULTILINE)
+    assert "for a blockwise run" in done.stderr
