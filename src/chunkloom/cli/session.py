@@ -91,6 +91,8 @@ def not_used(session: Config) -> list[str]:
     jobs = [key for key in ("queue", "charge_group", "walltime") if getattr(session, key) is not None]
     jobs += [f"{entry.name or entry.kind}: env" for entry in session.models if entry.env is not None]
     notes = [f"{', '.join(jobs)}: for jobs; the models run in this process"] if jobs else []
+    if session.resample or any(entry.resample for entry in session.models):
+        notes.append("resample: not done here; a level of another voxel size than a model's is read voxel for voxel")
     if session.blockwise:
         notes.append(f"{', '.join(session.blockwise)}: for a blockwise run; passed over here")
     return notes
