@@ -50,7 +50,7 @@ data_path: {em}/em
 charge_group: lab
 models:
   mito: {{type: ONNX, path: {onnx_model}}}
-  er:
+  the "er" (v2):
     type: onnx
     path: {onnx_model}
 json_data:
@@ -72,17 +72,17 @@ def test_a_session_is_served_and_shown(started, session, em):
 
     _process, ready = started("yaml", session, "--no-browser")
     urls = {volume["name"]: volume["urls"]["zarr2"] for volume in ready["volumes"]}
-    assert list(urls) == ["raw", "mito", "er", "ground-truth"]
+    assert list(urls) == ["raw", "mito", "the-er-v2", "ground-truth"]
     raw = zarr.open_array(em / "em", mode="r")[...]
-    for name in ("raw", "mito", "er"):
+    for name in ("raw", "mito", "the-er-v2"):
         found = zarr.open_array(f"{urls[name]}/s0", mode="r", zarr_format=2)[...]
         assert np.abs(found.reshape(raw.shape) - raw / 255).max() <= 1e-6  # the chain, and models that change nothing
     labels = zarr.open_array(f"{urls['ground-truth']}/s0", mode="r", zarr_format=2)[...]
     assert np.array_equal(labels, zarr.open_array(em / "gt", mode="r")[...])
-    for name in ("mito", "er"):
+    for name in ("mito", "the-er-v2"):
         with urllib.request.urlopen(f"{ready['url']}/__control__/model_info?model={name}") as answer:
             info = json.load(answer)
-        assert (info["name"], info["chain_source"], info["models"]) == (name, "given", ["mito", "er"])
+        assert (info["name"], info["chain_source"], info["models"]) == (name, "given", ["mito", "the-er-v2"])
     with urllib.request.urlopen(ready["viewer"]) as answer:
         assert answer.status == 200
 
@@ -105,7 +105,7 @@ def test_a_valid_file(session, words):
     done = run([*words, "yaml", session, "--validate-only"])
     assert done.returncode == 0, done.stderr
     assert "valid" in done.stdout
-    assert "mito: ONNX, er: onnx" in done.stdout
+    assert 'mito: ONNX, the "er" (v2): onnx' in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_valid_file(session, words):
     ("old", "new", "says"),
     [
         ("type: ONNX", "type: onyx", ["line 4", "models.mito.type", "'onnx'"]),
-        ("    path:", "    pth:", ["line 7", "models.er.pth", "'path'"]),
+        ("    path:", "    pth:", ["line 7", 'models.the "er" (v2).pth', "'path'"]),
         ("/em\n", "/nothing\n", ["line 1", "data_path", "nothing"]),
         ("MinMaxNormalizer", "MinMax", ["line 9", "input_norm[0]", "MinMaxNormalizer"]),
         ("/gt,", "/none,", ["line 12", "extra_layers[0].path", "none"]),
@@ -157,3 +157,68 @@ def test_no_file(chunkloom):
     assert chunkloom("yaml").returncode == 2
     done = chunkloom("yaml", "nothing.yaml")
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+
+
+SCRIPT = """
+import numpy as np, torch
+input_voxel_size = output_voxel_size = (8, 8, 8)
+input_size, output_size = (24, 24, 24), (8, 8, 8)
+output_channels, channels = 1, ["mito"]
+model = torch.nn.Conv3d(1, 1, 17)
+"""
+SESSION = """\
+data_path: {data}
+charge_group: lab
+models:
+  mito: {{type: script, script_path: {folder}/mito.py}}
+  er:   {{type: huggingface, repo: cellmap/er, revision: 0f3c}}
+json_data:
+  input_norm: [{{name: MinMaxNormalizer}}]
+  postprocess: []
+"""
+TASK = """\
+data_path: {data}
+output_path: {folder}/pred.zarr
+task_name: mito_run1
+charge_group: lab
+queue: gpu
+workers: 4
+cpu_workers: 8
+track_progress: true
+tmp_dir: {folder}/progress
+models: [{{name: mito, type: script, script_path: {folder}/mito.py}}]
+output_channels: {{affs: [0, 1, 2], mask: 3}}
+bounding_boxes: [{{offset: [0, 0, 0], shape: [8000, 8000, 8000]}}]
+"""
+
+
+@pytest.fixture
+def existing(tmp_path, em):
+    """Files as existing users have them: ``existing(text) -> path``."""
+    from chunkloom.models.registry import model_types
+
+    (tmp_path / "mito.py").write_text(SCRIPT)
+
+    def write(text):
+        if "huggingface" not in model_types():
+            text = re.sub(".*huggingface.*\n", "", text)
+        (tmp_path / "existing.yaml").write_text(text.format(data=em / "em", folder=tmp_path))
+        return tmp_path / "existing.yaml"
+
+    return write
+
+
+@pytest.mark.parametrize("words", [NEWER, OLDER], ids=["chunkloom", "cellmap_flow"])
+@pytest.mark.parametrize("text", [SESSION, TASK], ids=["session", "task"])
+def test_files_of_existing_users_are_valid(existing, words, text):
+    done = run([*words, "yaml", existing(text), "--validate-only"])
+    assert done.returncode == 0, done.stderr
+    assert "mito: script" in done.stdout
+
+
+def test_a_task_of_existing_users_is_served_too(existing):
+    pytest.importorskip("torch", reason="needs the torch extra")
+    done = run([*OLDER, "yaml", existing(TASK), "--once"])
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^mito +\S+ +\S+ +\d+$", done.stdout, re.MULTILINE)
+    assert "for a blockwise run" in done.stderr

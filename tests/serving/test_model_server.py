@@ -305,6 +305,18 @@ def test_a_prediction_that_is_gone_takes_its_layers_along(serve_models, how):
     assert ask(server, f"/{name}/.zattrs")[0] == 400
 
 
+def test_statistics_of_the_whole_volume_are_the_same_in_every_chunk(serve_models):
+    import zarr
+
+    server = serve_models(toy_model())
+    spec = PipelineSpec.from_steps_data([{"name": "WholeVolumeStandardizer"}], [])
+    found = zarr.open_array(f"{server.url}/{layer_name('toy', spec)}/zarr/s0", mode="r", zarr_format=2)[...]
+    raw = RAW.astype(np.float64)
+    padded = np.pad((raw - raw.mean()) / raw.std(), 1)
+    expected = np.lib.stride_tricks.sliding_window_view(padded, (3, 3, 3)).mean((-3, -2, -1))
+    assert np.abs(found[0] - expected).max() <= 1e-5
+
+
 # What the server says of itself
 
 

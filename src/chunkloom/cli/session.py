@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +57,7 @@ def yaml(config: str | None, validate_only: bool, list_types: bool, **kw: Any) -
         session = load_config(config)
         for warning in [*session.warnings, *not_used(session)]:
             running.say(f"note: {warning}")
-        models = [(entry.name, built(session, entry)) for entry in session.models]
+        models = [(called(entry), built(session, entry)) for entry in session.models]
         if validate_only:
             click.echo(validated(session))
             return
@@ -90,11 +89,20 @@ def built(session: Config, entry: ModelEntry) -> ModelConfig:
         raise session.error(entry.where if named is None else (*entry.where, named), str(error)) from error
 
 
+def called(entry: ModelEntry) -> str | None:
+    """What an entry's prediction is served as: its name, as far as a URL can hold it."""
+    from chunkloom.serving.volumes import addressable
+
+    return None if entry.name is None else addressable(entry.name)
+
+
 def not_used(session: Config) -> list[str]:
     """What the file says that means nothing to models that run in this process."""
     jobs = [key for key in ("queue", "charge_group", "walltime") if getattr(session, key) is not None]
     jobs += [f"{entry.name or entry.kind}: env" for entry in session.models if entry.env is not None]
     notes = [f"{', '.join(jobs)}: for jobs; the models run in this process"] if jobs else []
+    if session.resample or any(entry.resample for entry in session.models):
+        notes.append("resample: not done here; a level of another voxel size than a model's is read voxel for voxel")
     if session.blockwise:
         notes.append(f"{', '.join(session.blockwise)}: for a blockwise run; passed over here")
     return notes
@@ -172,11 +180,11 @@ def opened(layer: ExtraLayer) -> Volume:
 
 def address_of(layer: ExtraLayer, taken: list[str]) -> str:
     """The name a further dataset is served under: its own, as far as a URL can hold it."""
-    from chunkloom.serving.app import RESERVED
+    from chunkloom.serving.volumes import addressable
 
-    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", layer.name).strip("-.") or "layer"
+    stem = addressable(layer.name)
     name, n = stem, 2
-    while name in taken or name in RESERVED:
+    while name in taken:
         name, n = f"{stem}-{n}", n + 1
     return name
 

@@ -157,6 +157,10 @@ class ModelApp(ChunkApp):
         except ChunkloomError as error:
             log.warning("layer: %s", error)
             return answers.refusal(500, str(error))
+        except Exception as error:
+            # A step of somebody else's may refuse its parameters in a way of its own.
+            log.exception("layer")
+            return answers.refusal(500, f"this layer cannot be made: {type(error).__name__}: {error}")
 
     def _layer(self, segment: str) -> ServedLayer:
         with self._layers_lock:

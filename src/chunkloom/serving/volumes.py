@@ -116,7 +116,7 @@ def models_to_serve(
         loaded = config.load()
         runner = ModelRunner(loaded)
         probe = runner.warm_up()
-        called = checked_name(asked or loaded.name)
+        called = addressable(loaded.name) if asked is None else checked_name(asked)
         if called == "raw":
             raise ParameterError("the raw data is served as 'raw': give the prediction another name with --name")
         if called in volumes:
@@ -171,6 +171,12 @@ def range_notes(model: ServedModel) -> list[str]:
     if advice.level == "ok":
         return []
     return [f"{model.name}: output range is [{probe.minimum:.3g}, {probe.maximum:.3g}]: {advice.message}"]
+
+
+def addressable(name: str) -> str:
+    """`name` as far as a URL's path segment can hold it: models may be called anything."""
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "model"
+    return f"model-{stem}" if stem in RESERVED or not stem[0].isalnum() else stem
 
 
 def name_of(source: str) -> str:
