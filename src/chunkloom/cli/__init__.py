@@ -12,6 +12,7 @@ from typing import NoReturn
 import click
 
 from chunkloom import __version__
+from chunkloom.cli.app import app
 from chunkloom.cli.demo import demo
 from chunkloom.cli.infer import infer
 from chunkloom.cli.inspect import inspect
@@ -29,7 +30,7 @@ def commands() -> None:
     """Shows, computes and keeps chunked volumes: open one, run a model over it, look at the result."""
 
 
-for command in (demo, inspect, ops, serve, infer, materialize):
+for command in (demo, app, inspect, ops, serve, infer, materialize):
     commands.add_command(command)
 
 
