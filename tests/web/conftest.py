@@ -1,4 +1,4 @@
-"""The browser engine, built, for tests that run it in Node and read what it wrote with other readers."""
+"""The browser engine and app, built, for tests that run it in Node and read what it wrote with other readers."""
 
 from __future__ import annotations
 
@@ -22,8 +22,11 @@ def engine() -> Path:
     if not (WEB / "node_modules").is_dir():
         pytest.skip(f"the browser engine's packages are not installed: run npm ci in {WEB}")
     built = WEB / "engine" / "dist" / "index.js"
-    sources = (WEB / "engine" / "src").rglob("*.ts")
-    if not built.is_file() or max(p.stat().st_mtime for p in sources) > built.stat().st_mtime:
+    outputs = [built, WEB / "app" / "dist" / "index.html", WEB / "viewer" / "dist" / "index.html"]
+    sources = [p for folder in ("engine/src", "app/src", "viewer") for p in (WEB / folder).rglob("*.ts")]
+    sources += [WEB / "app" / "index.html", WEB / "app" / "src" / "style.css"]
+    newest = max(p.stat().st_mtime for p in sources if "node_modules" not in p.parts)
+    if not all(p.is_file() and p.stat().st_mtime >= newest for p in outputs):
         subprocess.run(["npm", "run", "build"], cwd=WEB, check=True, capture_output=True)
         built.touch()
     return built

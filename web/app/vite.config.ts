@@ -40,6 +40,7 @@ export default defineConfig({
     emptyOutDir: true,
     assetsInlineLimit: 0,
     chunkSizeWarningLimit: 4000,
+    license: { fileName: "LICENSES.md" },
     rolldownOptions: {
       input: { index: at("index.html"), sw: at("src/sw.ts") },
       // The service worker keeps its name, and lies at the root of its scope.

@@ -118,6 +118,14 @@ try {
     await page.fill("#run-hi", hi.join(", "));
   };
 
+  /** Saves the box as a zip download, unpacked into a folder of OUT; gives the name it was offered under. */
+  const unpacked = async (folder) => {
+    const [download] = await Promise.all([page.waitForEvent("download"), page.click("#run-start")]);
+    await download.saveAs(join(out, `${folder}.zip`));
+    execFileSync("python3", ["-m", "zipfile", "-e", `${folder}.zip`, folder], { cwd: out });
+    return download.suggestedFilename();
+  };
+
   // Bad input.
   await page.goto(app);
   said.isolated = await page.evaluate(() => window.crossOriginIsolated);
@@ -209,10 +217,7 @@ try {
   await page.click("#tab-run");
   await page.selectOption("#run-target", "zip");
   await page.fill("#run-name", "box");
-  const [download] = await Promise.all([page.waitForEvent("download"), page.click("#run-start")]);
-  await download.saveAs(join(out, "box.zip"));
-  execFileSync("python3", ["-m", "zipfile", "-e", "box.zip", "zip"], { cwd: out });
-  said.zip = download.suggestedFilename();
+  said.zip = await unpacked("zip");
   await message(/saved box/);
   for (const key of Object.keys(files)) {
     if (Buffer.compare(readFileSync(join(out, "zip", key)), readFileSync(join(out, "opfs", key))) !== 0) {
@@ -273,6 +278,21 @@ try {
   await page.click("#tab-view");
   said.pans = await pans(page);
   lap("pans");
+
+  // Steps alone.
+  await page.click("#tab-model");
+  await page.selectOption("#model-kind", "none");
+  await page.selectOption("#chain select", "gaussian");
+  await page.fill("#chain input.exact", "1.5");
+  await page.click("#model-form button[type=submit]");
+  await message(/ready/);
+  await fillBox(box.lo, box.hi);
+  await page.selectOption("#run-volume", "computed");
+  await page.selectOption("#run-target", "zip");
+  await page.fill("#run-name", "steps");
+  await unpacked("steps");
+  await message(/saved steps/);
+  lap("steps");
 
   // A link shows it again; with cached assets the first raw chunk comes soon after navigation.
   const link = await context.newPage();

@@ -18,6 +18,7 @@ export default defineConfig({
     assetsDir: "",
     assetsInlineLimit: 0,
     chunkSizeWarningLimit: 4000,
+    license: { fileName: "LICENSES.md" },
   },
   worker: { format: "es", plugins: () => neuroglancer() },
 });

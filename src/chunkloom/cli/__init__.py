@@ -12,6 +12,7 @@ from typing import NoReturn
 import click
 
 from chunkloom import __version__
+from chunkloom.cli.app import app
 from chunkloom.cli.dashboard import dashboard, view
 from chunkloom.cli.demo import demo
 from chunkloom.cli.doctor import doctor
@@ -41,7 +42,7 @@ def commands() -> None:
 
 
 for command in (
-    *(dashboard, demo, doctor, infer, inspect, materialize, models, network),
+    *(app, dashboard, demo, doctor, infer, inspect, materialize, models, network),
     *(ops, plugins, serve, view, yaml),
 ):
     commands.add_command(command)
