@@ -71,9 +71,7 @@ def slurm() -> Iterator[Path]:
         (folder / "munge.key").chmod(0o400)
         host = socket.gethostname().split(".")[0]
         conf.write_text(
-            CONF.format(
-                host=host, folder=folder, cpus=os.cpu_count(), ctld_port=free_port(), d_port=free_port()
-            )
+            CONF.format(host=host, folder=folder, cpus=os.cpu_count(), ctld_port=free_port(), d_port=free_port())
         )
 
         def start(name: str, *words: str) -> None:
