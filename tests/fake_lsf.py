@@ -1,7 +1,7 @@
 """A stand-in for LSF, for where there is none: one script that is `bsub`, `bjobs`, `bpeek` and `bkill`.
 
-Each call appends its argv to `$FAKE_LSF/calls`. Jobs really run, as processes, in the queue `run`; they wait for ever in
-`stuck`, are refused in `closed`, and in `mute` bsub takes the job and never answers. `$FAKE_LSF/play/<command>` is
+Each call appends its argv to `$FAKE_LSF/calls`. Jobs really run, as processes, in the queue `run`; they wait for ever
+in `stuck`, are refused in `closed`, and in `mute` bsub takes the job and never answers. `$FAKE_LSF/play/<command>` is
 printed as it is instead, where it is there.
 """
 

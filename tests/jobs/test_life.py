@@ -87,8 +87,8 @@ def test_a_job_that_ends_without_an_address_is_an_error_at_once(anywhere):
 
 
 def test_a_job_that_runs_and_says_nothing_is_ended(anywhere):
+    times = {"pending_fallback_s": 2.5, "startup_timeout_s": 0.5}
     with pytest.raises(JobStartError, match="did not say where it is"):
-        times = {"pending_fallback_s": 2.5, "startup_timeout_s": 0.5}
         start(anywhere, "echo still loading; sleep 60", [anywhere.run, anywhere.stuck], **times)
     until(lambda: not anywhere.active())
     assert anywhere.ledger.jobs == []
