@@ -38,6 +38,10 @@ class ParameterError(ChunkloomError, ValueError):
     """A name, parameter or option that does not exist or does not fit."""
 
 
+class ConfigError(ParameterError):
+    """A configuration file that cannot be used; the message names the file, the line and the key."""
+
+
 class ModelError(ChunkloomError, ValueError):
     """A model cannot be loaded, or does not do what it declares."""
 

@@ -13,11 +13,16 @@ import click
 
 from chunkloom import __version__
 from chunkloom.cli.demo import demo
+from chunkloom.cli.doctor import doctor
 from chunkloom.cli.infer import infer
 from chunkloom.cli.inspect import inspect
 from chunkloom.cli.materialize import materialize
+from chunkloom.cli.models import models
 from chunkloom.cli.ops import ops
+from chunkloom.cli.plugins import plugins
 from chunkloom.cli.serve import serve
+from chunkloom.cli.session import yaml
+from chunkloom.cli.view import view
 from chunkloom.errors import CancelledWorkError, ChunkError, ChunkloomError, ChunkReadError, WriteError
 
 DONE, FAILED, BAD_INPUT = 0, 1, 2
@@ -27,9 +32,14 @@ DONE, FAILED, BAD_INPUT = 0, 1, 2
 @click.version_option(__version__, prog_name="chunkloom")
 def commands() -> None:
     """Shows, computes and keeps chunked volumes: open one, run a model over it, look at the result."""
+    from chunkloom.plugins import load_plugins
+
+    # stdout is for what other programs read.
+    with contextlib.redirect_stdout(sys.stderr):
+        load_plugins()
 
 
-for command in (demo, inspect, ops, serve, infer, materialize):
+for command in (demo, inspect, view, ops, serve, infer, yaml, models, materialize, plugins, doctor):
     commands.add_command(command)
 
 

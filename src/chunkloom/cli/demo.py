@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from chunkloom.cli.options import server_options
-from chunkloom.cli.showing import look, viewing_options
+from chunkloom.cli.showing import look, viewing_of, viewing_options
 
 PUBLIC = "s3://janelia-cosem-datasets/jrc_mus-liver/jrc_mus-liver.zarr/recon-1/em/fibsem-uint8"
 SYNTHETIC = "synthetic://em"
@@ -25,7 +25,7 @@ SYNTHETIC = "synthetic://em"
 @click.option("--model", default="fibsem-membrane", show_default=True, help="As for serve --model.")
 @viewing_options
 @server_options
-def demo(data: str | None, model: str, once: bool, no_browser: bool, viewer_port: int, **kw: Any) -> None:
+def demo(data: str | None, model: str, **kw: Any) -> None:
     """See EM and a membrane prediction, computed where you look.
 
     \b
@@ -41,8 +41,8 @@ def demo(data: str | None, model: str, once: bool, no_browser: bool, viewer_port
             source = PUBLIC if answers(public_address()) else SYNTHETIC
             kind = "a public volume" if source == PUBLIC else "a made-up volume (the public one does not answer)"
             running.say(f"No --data given: showing {kind}, {source}")
-        options = running.ServerOptions(**kw)
-        look(source, parse_model(model), options, once=once, no_browser=no_browser, viewer_port=viewer_port)
+        viewing, options = viewing_of(kw), running.parse_options(kw)
+        look(running.making(source, options, model=parse_model(model)), options, viewing)
 
 
 def public_address() -> str:

@@ -14,6 +14,15 @@ _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BINARY = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
+def parse_bytes(text: str) -> int:
+    """A number of bytes as written: `2GB`, `512MiB`, `1e9`, `0`. Raises `ValueError` for anything else."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?(?:e\d{1,2})?)\s*(?:([KMGT])(i?)B?|B)?\s*", text, re.IGNORECASE)
+    if match is None:
+        raise ValueError(text)
+    unit = (match[2] or "").upper()
+    return int(float(match[1]) * (_BINARY[unit] if match[3] else _UNITS[unit]))
+
+
 class Bytes(click.ParamType[int]):
     """A number of bytes: `2GB`, `512MiB`, `0`."""
 
@@ -22,11 +31,10 @@ class Bytes(click.ParamType[int]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
-        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?(?:e\d+)?)\s*(?:([KMGT])(i?)B?|B)?\s*", str(value), re.IGNORECASE)
-        if match is None:
+        try:
+            return parse_bytes(str(value))
+        except ValueError:
             self.fail(f"{value!r} is not a size: expected one like 2GB, 512MiB or 0", param, ctx)
-        unit = (match[2] or "").upper()
-        return int(float(match[1]) * (_BINARY[unit] if match[3] else _UNITS[unit]))
 
 
 class Selection(click.ParamType[dict[str, int]]):
@@ -67,7 +75,7 @@ LOG_LEVELS = click.Choice(["debug", "info", "warning", "error"], case_sensitive=
 def server_options(function: F) -> F:
     """Where and how to serve."""
     options = [
-        click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
+        click.option("--host", help="Address to listen on. Default: 127.0.0.1; all interfaces in a job."),
         click.option("-p", "--port", type=click.IntRange(0, 65535), default=0, help="Port; 0 is any free one."),
         click.option(
             "--ready-file", metavar="FILE", help="Write where the server is to FILE once it answers; - prints it."
@@ -79,8 +87,21 @@ def server_options(function: F) -> F:
         ),
         click.option("--chunk", type=Triple(), help="Chunk shape of computed volumes."),
         click.option("--select", type=Selection(), help="A position on axes not wanted whole, such as c=1,t=0."),
-        click.option("--cache-decoded", type=Bytes(), metavar="SIZE", help="Memory for computed chunks, such as 2GB."),
+        click.option(
+            "--cache-decoded",
+            type=Bytes(),
+            metavar="SIZE",
+            help="Memory for data read and computed, such as 2GB. [CHUNKLOOM_RAW_CACHE_BYTES]",
+        ),
         click.option("--cache-encoded", type=Bytes(), metavar="SIZE", help="Memory for answers, such as 512MiB."),
+        click.option(
+            "--cache-predictions",
+            type=Bytes(),
+            metavar="SIZE",
+            help="Memory for models' output, before postprocessing. [CHUNKLOOM_PREDICTION_CACHE_BYTES]",
+        ),
+        click.option("--certfile", metavar="FILE", help="Serve over HTTPS with this certificate (PEM)."),
+        click.option("--keyfile", metavar="FILE", help="The certificate's key, where it is not in the same file."),
         click.option(
             "--allow-edit", is_flag=True, help="Let holders of the token make, replace and delete volumes over /api."
         ),

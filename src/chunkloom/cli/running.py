@@ -7,18 +7,26 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO
 
+from chunkloom.cli.options import parse_bytes
+
 if TYPE_CHECKING:
     from types import FrameType
 
+    from chunkloom.engine.cache import ChunkCache
+    from chunkloom.engine.op import Op
     from chunkloom.models.kinds import ModelConfig
     from chunkloom.serving.access import ApiOptions
+    from chunkloom.serving.app import ChunkApp
+    from chunkloom.serving.protocol import Dashboard
     from chunkloom.serving.run import VolumeServer
     from chunkloom.serving.volumes import Served
+
+    Make = Callable[[list[Op]], Served]
 
 
 @dataclass(frozen=True)
@@ -33,11 +41,37 @@ class ServerOptions:
     select: dict[str, int] | None = None
     cache_decoded: int | None = None
     cache_encoded: int | None = None
+    cache_predictions: int | None = None
+    certfile: str | None = None
+    keyfile: str | None = None
     allow_edit: bool = False
     token: str | None = field(default=None, repr=False)
     allow_root: tuple[str, ...] = ()
     allow_code: bool = False
     log_level: str = "warning"
+
+
+def parse_options(values: dict[str, Any]) -> ServerOptions:
+    """The options of a command line, with what a job's environment says.
+
+    A server that a job starts (it is told where to write its ready file) is for other machines: it listens on all
+    interfaces, and has edits off.
+    """
+    from chunkloom.errors import ParameterError
+    from chunkloom.settings import environment
+
+    job_file = environment("READY_FILE")
+    if values.get("keyfile") and not values.get("certfile"):
+        raise ParameterError("--keyfile without --certfile: give the certificate too")
+    for name in ("certfile", "keyfile"):
+        if values.get(name) and not os.path.isfile(values[name]):
+            raise ParameterError(f"--{name} {values[name]}: no such file")
+    if job_file:
+        if values.get("allow_edit"):
+            raise ParameterError("--allow-edit: edits are off in servers that jobs start (CHUNKLOOM_READY_FILE is set)")
+        values = {**values, "ready_file": values.get("ready_file") or job_file}
+    host = values.get("host") or ("0.0.0.0" if job_file else "127.0.0.1")
+    return ServerOptions(**{**values, "host": host})
 
 
 class Interrupted(BaseException):
@@ -108,22 +142,62 @@ def serving(
     model: ModelConfig | None = None,
     name: str | None = None,
     with_raw: bool = False,
-    ports: int = 1,
 ) -> Iterator[tuple[Served, VolumeServer]]:
-    """The volumes of a command line, served while the block runs, on one port or two (the second is any free one)."""
+    """The volumes of a command line, served while the block runs."""
+    make = making(source, options, model=model, name=name, with_raw=with_raw)
+    with serving_made(make, options, ops=ops) as made:
+        yield made
+
+
+def making(
+    source: str,
+    options: ServerOptions,
+    *,
+    model: ModelConfig | None = None,
+    name: str | None = None,
+    with_raw: bool = False,
+) -> Make:
+    """What makes the volumes of one source, given the ops over it."""
+
+    def make(parsed: list[Op]) -> Served:
+        from chunkloom.serving.volumes import volumes_to_serve
+
+        return volumes_to_serve(
+            source,
+            ops=parsed,
+            model=model,
+            name=name,
+            with_raw=with_raw,
+            select=options.select,
+            chunk=options.chunk,
+            predictions=None if model is None else prediction_cache(options),
+        )
+
+    return make
+
+
+@contextmanager
+def serving_made(
+    make: Make, options: ServerOptions, *, ops: Sequence[str] = (), ports: int = 1
+) -> Iterator[tuple[Served, VolumeServer]]:
+    """What `make` gives, served while the block runs, on one port or two (the second is any free one).
+
+    It is called with the parsed ops once the port is bound.
+    """
     from chunkloom.engine import chunked
     from chunkloom.engine.cache import ChunkCache
     from chunkloom.engine.op import parse_op
     from chunkloom.logging_setup import configure_logging
     from chunkloom.memory import keep_freed_memory
-    from chunkloom.serving.app import ENCODED_BYTES, create_app
     from chunkloom.serving.run import VolumeServer, bind
-    from chunkloom.serving.volumes import volumes_to_serve
 
     configure_logging(options.log_level)
     keep_freed_memory()
-    if options.cache_decoded is not None:
-        chunked.use_process_cache(ChunkCache(options.cache_decoded))
+    decoded = options.cache_decoded
+    if decoded is None:
+        decoded = bytes_of_environment("RAW_CACHE_BYTES")
+    if decoded is not None:
+        chunked.use_process_cache(ChunkCache(decoded))
     if options.allow_code:
         from chunkloom.engine.ops.python import allow_code
 
@@ -132,20 +206,69 @@ def serving(
     api = api_options(options)
     # Bound before anything slow: a taken port is known at once.
     listening = bind(options.host, options.port)
-    served = volumes_to_serve(
-        source, ops=parsed, model=model, name=name, with_raw=with_raw, select=options.select, chunk=options.chunk
-    )
-    app = create_app(
-        served.volumes,
-        codec=options.codec,
-        encoded_bytes=ENCODED_BYTES if options.cache_encoded is None else options.cache_encoded,
-        api=api,
-    )
+    served = make(parsed)
+    app = app_of(served, options, api)
     also = bind(options.host, 0) if ports > 1 else None
-    with VolumeServer(app, listening, also) as server:
+    with VolumeServer(app, listening, also, certfile=options.certfile, keyfile=options.keyfile) as server:
         if api.allow_edit and not given_token(options):
             say(f"token for edits: {api.token}")
         yield served, server
+
+
+def app_of(served: Served, options: ServerOptions, api: ApiOptions) -> ChunkApp:
+    """The app that serves volumes, with the addresses of a model server where models are among them."""
+    from chunkloom.serving.app import ENCODED_BYTES, create_app
+
+    encoded_bytes = ENCODED_BYTES if options.cache_encoded is None else options.cache_encoded
+    if not served.models:
+        return create_app(served.volumes, codec=options.codec, encoded_bytes=encoded_bytes, api=api)
+    from chunkloom.serving.model_server import create_model_app
+
+    return create_model_app(
+        served.volumes,
+        served.models,
+        dashboard=dashboard_of_environment(),
+        codec=options.codec,
+        encoded_bytes=encoded_bytes,
+        api=api,
+    )
+
+
+def dashboard_of_environment() -> Dashboard:
+    """Who started this server. Older dashboards do not say, but tell where they want the ready file."""
+    from chunkloom.serving.protocol import Dashboard
+    from chunkloom.settings import environment
+
+    older = "CELLMAP_FLOW_READY_FILE" in os.environ and "CHUNKLOOM_READY_FILE" not in os.environ
+    return Dashboard(environment("DASHBOARD_URL") or None, tolerant=older)
+
+
+PREDICTION_BYTES = 16 << 30
+
+
+def prediction_cache(options: ServerOptions) -> ChunkCache:
+    """Where models' output is kept: of the size asked for, else 16 GiB or a quarter of free memory."""
+    from chunkloom.engine.cache import ChunkCache
+    from chunkloom.memory import free_memory
+
+    asked = options.cache_predictions
+    if asked is None:
+        asked = bytes_of_environment("PREDICTION_CACHE_BYTES")
+    return ChunkCache(min(PREDICTION_BYTES, (free_memory() or PREDICTION_BYTES) // 4) if asked is None else asked)
+
+
+def bytes_of_environment(name: str) -> int | None:
+    """The size that a variable gives, or None where it is not set."""
+    from chunkloom.errors import ParameterError
+    from chunkloom.settings import environment
+
+    text = environment(name)
+    if text is None:
+        return None
+    try:
+        return parse_bytes(text)
+    except ValueError:
+        raise ParameterError(f"CHUNKLOOM_{name} is {text!r}: expected a size like 16GB, 1e9 or 0") from None
 
 
 def api_options(options: ServerOptions) -> ApiOptions:
@@ -154,13 +277,14 @@ def api_options(options: ServerOptions) -> ApiOptions:
     import socket
 
     from chunkloom.serving.access import ApiOptions, SourceRules, hosts_from_environment
+    from chunkloom.serving.run import public_address
 
     token = given_token(options)
     if token is None and options.allow_edit:
         token = secrets.token_urlsafe(32)
     hosts = [*hosts_from_environment(), options.host]
     if options.host not in ("127.0.0.1", "localhost", "::1"):
-        hosts.append(socket.gethostname())
+        hosts += [socket.gethostname(), public_address()]
     return ApiOptions(
         allow_edit=options.allow_edit,
         token=token,
@@ -187,6 +311,13 @@ def ready(server: VolumeServer, viewer: str | None = None) -> dict[str, Any]:
     if viewer:
         data["viewer"] = viewer
     return data
+
+
+def announce(server: VolumeServer, options: ServerOptions, stdout: TextIO) -> None:
+    """Print the address as older readers look for it: on `stdout`, unless that is for the ready data alone."""
+    from chunkloom.jobs.ready import announce as printed
+
+    printed(server.url, sys.stderr if options.ready_file == "-" else stdout)
 
 
 @contextmanager

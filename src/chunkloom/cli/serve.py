@@ -49,7 +49,7 @@ def serve(
     """
     from chunkloom.cli import running
 
-    options = running.ServerOptions(**kw)
+    options = running.parse_options(kw)
     path = one_source(source, data)
     with running.ending_cleanly(), running.stdout_kept() as stdout:
         chosen = None
@@ -61,6 +61,7 @@ def serve(
             running.serving(path, options, ops=ops, model=chosen, name=name, with_raw=raw) as (served, server),
             running.ready_file(options.ready_file, running.ready(server), stdout),
         ):
+            running.announce(server, options, stdout)
             running.say_notes(served)
             for volume in server.volumes():
                 running.say(f"{volume['name']}: {volume['urls']['zarr3']} (also as {', '.join(FORMATS)})")

@@ -15,8 +15,8 @@ from chunkloom.cli import running
 from chunkloom.errors import ChunkReadError
 
 if TYPE_CHECKING:
-    from chunkloom.models.kinds import ModelConfig
     from chunkloom.serving.run import VolumeServer
+    from chunkloom.viewer.layers import LayerSpec
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -36,36 +36,57 @@ def viewing_options(function: F) -> F:
     return function
 
 
+@dataclass(frozen=True)
+class Viewing:
+    """The values of `viewing_options`."""
+
+    once: bool = False
+    no_browser: bool = False
+    viewer_port: int = 0
+
+
+def viewing_of(values: dict[str, Any]) -> Viewing:
+    """The values of `viewing_options`, taken out of a command line's."""
+    return Viewing(*(values.pop(name) for name in ("once", "no_browser", "viewer_port")))
+
+
+def no_more_layers(server: VolumeServer) -> list[LayerSpec]:
+    """For those who show what is served and nothing else."""
+    return []
+
+
 def look(
-    source: str,
-    model: ModelConfig,
+    make: running.Make,
     options: running.ServerOptions,
+    viewing: Viewing,
     *,
     ops: Sequence[str] = (),
-    once: bool,
-    no_browser: bool,
-    viewer_port: int,
+    more_layers: Callable[[VolumeServer], list[LayerSpec]] = no_more_layers,
 ) -> None:
-    """Show the raw data and the model's prediction in Neuroglancer, until a signal or, with `once`, one chunk each."""
+    """Show what `make` gives in Neuroglancer, until a signal or, with `once`, one chunk of each.
+
+    `more_layers` are shown over it, of the same server.
+    """
     began = time.perf_counter()
     with (
         running.stdout_kept() as stdout,
-        running.serving(source, options, ops=ops, model=model, ports=2) as (served, server),
+        running.serving_made(make, options, ops=ops, ports=2) as (served, server),
     ):
         from chunkloom.viewer.bootstrap import viewer_link
         from chunkloom.viewer.scene import scene
 
-        layers = scene(served.volumes, server.url, raw=served.raw, raw_server_url=server.also_url)
-        link = viewer_link(layers, host=options.host, port=viewer_port)
+        layers = scene(served.shown, server.url, raw=served.raw, raw_server_url=server.also_url)
+        layers += more_layers(server)
+        link = viewer_link(layers, host=options.host, port=viewing.viewer_port)
         with running.ready_file(options.ready_file, running.ready(server, link), stdout):
             running.say_notes(served)
             for volume in server.volumes():
                 running.say(f"{volume['name']}: {volume['urls']['zarr3']}/s0")
             click.echo(link, stdout)
-            if once:
+            if viewing.once:
                 click.echo(table([fetch(server, name, began) for name in served.volumes]), stdout)
                 return
-            if not no_browser:
+            if not viewing.no_browser:
                 import webbrowser
 
                 webbrowser.open(link)

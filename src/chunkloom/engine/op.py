@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import inspect
 import re
 import types
 import typing
@@ -205,7 +206,7 @@ def make_op(name: str, parameters: dict[str, Any]) -> Op:
     ]
     if missing:
         raise ParameterError(f"op {name!r} needs {', '.join(missing)}, for example {name}:{missing[0]}=1")
-    hints = typing.get_type_hints(cls)
+    hints = field_types(cls)
     for given, value in parameters.items():
         if not _fits(value, hints[given]):
             raise ParameterError(f"op {name!r}: {given} is {value!r}, expected {_spell(hints[given])}")
@@ -215,8 +216,31 @@ def make_op(name: str, parameters: dict[str, Any]) -> Op:
         raise ParameterError(f"op {name!r}: {error}") from error
 
 
+def field_types(cls: type[Op]) -> dict[str, Any]:
+    """The types of an op's fields, by name.
+
+    `Any` where an annotation names what is there for type checkers alone, as in plug-ins that import it under
+    `TYPE_CHECKING`.
+    """
+    try:
+        return typing.get_type_hints(cls)
+    except (NameError, AttributeError, TypeError):
+        hints: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        for name, annotation in inspect.get_annotations(base).items():
+            # A class with this annotation alone, so that one that cannot be resolved spoils no other.
+            alone = type("Alone", (), {"__annotations__": {name: annotation}, "__module__": base.__module__})
+            try:
+                hints[name] = typing.get_type_hints(alone)[name]
+            except (NameError, AttributeError, TypeError):
+                hints[name] = Any
+    return hints
+
+
 def _fits(value: Any, hint: Any) -> bool:
     """Whether a value from JSON or the command line is of a field's type (a whole number is a float too)."""
+    if hint is Any:
+        return True
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         return any(_fits(value, part) for part in inner)

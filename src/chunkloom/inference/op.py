@@ -14,7 +14,7 @@ from chunkloom.chain.spec import PipelineSpec
 from chunkloom.engine.op import CoarsePolicy, Op
 from chunkloom.engine.ops.channels import Channels
 from chunkloom.engine.ops.steps import resolve_chain, steps_as_ops
-from chunkloom.engine.pipeline import Pipeline
+from chunkloom.engine.pipeline import Pipeline, Stage
 from chunkloom.engine.sources.level import LevelView, level_for, level_named
 from chunkloom.engine.volume import Array, Kind, Level, Volume
 from chunkloom.errors import ModelError
@@ -98,6 +98,7 @@ def predict(
     ops: Sequence[Op] = (),
     chunk: Sequence[int] | None = None,
     cache: ChunkCache | None = None,
+    predictions: ChunkCache | None = None,
 ) -> Pipeline:
     """The prediction of a model over a volume, as a volume.
 
@@ -117,6 +118,8 @@ def predict(
         Applied to the result.
     chunk
         Chunk shape of the result, z, y, x. Default: the model's output shape.
+    cache, predictions
+        Where chunks are kept, and where the model's output is; the process's cache when left out.
     """
     geometry = runner.model.geometry
     chosen = level_for(volume, geometry.input_voxel_size, "floor") if scale is None else level_named(volume, scale)
@@ -127,6 +130,9 @@ def predict(
     normalizers, postprocessors = resolve_chain(chain, source).build()
     steps = [*steps_as_ops(normalizers), Inference(runner), *steps_as_ops(postprocessors), *ops]
     made = Pipeline(source, steps, chunk=chunk, cache=cache)
+    for stage in made.stages:
+        if predictions is not None and isinstance(stage, Stage) and isinstance(stage.op, Inference):
+            stage.cache = predictions
     made.warnings = (*volume.warnings, *_size_warning(source.levels[0].grid, geometry.input_voxel_size, runner))
     return made
 

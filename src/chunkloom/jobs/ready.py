@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any, TextIO
@@ -46,6 +45,6 @@ def remove_ready_file(path: str) -> None:
                 os.unlink(path)
 
 
-def announce(url: str) -> None:
-    """Print the address between the markers that older readers look for, on stderr."""
-    print(f"{MARKER}{url}{MARKER_END}", file=sys.stderr, flush=True)
+def announce(url: str, stream: TextIO) -> None:
+    """Print the address between the markers that older readers look for."""
+    print(f"{MARKER}{url}{MARKER_END}", file=stream, flush=True)

@@ -70,6 +70,10 @@ class Served:
         kept = codec_of(stored.stored_layout) if stored is not None and stored.stored_layout is not None else None
         self.codec = self.asked_codec or kept or DEFAULT_CODEC
 
+    def addressed(self, rest: list[str]) -> tuple[str, str] | None:
+        """The format and the file in it that the segments after the name (and digest) address; None for neither."""
+        return (FORMATS[rest[0]], "/".join(rest[1:])) if rest[0] in FORMATS else None
+
     def format(self, word: str) -> Format:
         if word not in self.formats:
             self.formats[word] = served_format(word, self.codec)
@@ -135,12 +139,24 @@ class ChunkApp:
                 f"{name!r} cannot be a volume's name: expected one path segment, not @…, and none of "
                 f"{', '.join(sorted(RESERVED))}"
             )
-        made = Served(name, volume, self.codec)
+        made = self.made(name, volume)
         with self._changing:
             replaced = name in self.volumes
             self.volumes = {**self.volumes, name: made}
             self.encoded.clear()
         self.gate.events.publish(Change("replaced" if replaced else "created", name, made.digest))
+
+    def made(self, name: str, volume: Volume) -> Served:
+        """A volume as it is served. For apps that serve some in more ways."""
+        return Served(name, volume, self.codec)
+
+    async def unlisted(self, name: str) -> Served | Answer | None:
+        """What a name stands for that is not among `volumes`, or why nothing. For apps that make it on demand."""
+        return None
+
+    def current(self, served: Served) -> bool:
+        """Whether a volume is still what its name stands for."""
+        return self.volumes.get(served.name) is served
 
     def remove(self, name: str) -> None:
         """Serve `name` no more. Raises `KeyError` where it is not served."""
@@ -199,7 +215,9 @@ class ChunkApp:
             if listing.wants_html(scope):
                 return listing.page(scope["path"] or "/", [f"{name}/" for name in sorted(self.volumes)])
             return answers.answer(200, self._index(), JSON, cache=b"no-store")
-        served = self.volumes.get(parts[0])
+        served = self.volumes.get(parts[0]) or await self.unlisted(parts[0])
+        if isinstance(served, Answer):
+            return served
         if served is None:
             return answers.refusal(404, f"no volume {parts[0]!r} here: there are {', '.join(sorted(self.volumes))}")
         rest, pinned = parts[1:], False
@@ -211,9 +229,10 @@ class ChunkApp:
             if rest or listing.wants_html(scope):
                 return listing.page(scope["path"], [f"{word}/" for word in WORDS])
             return listing.formats(served.name, served.digest, root, WORDS)
-        if rest[0] not in FORMATS:
+        addressed = served.addressed(rest)
+        if addressed is None:
             return answers.refusal(404, f"no such format of {served.name!r}: there are {', '.join(FORMATS)}")
-        word, below = FORMATS[rest[0]], "/".join(rest[1:])
+        word, below = addressed
         try:
             document = served.documents(word, pinned).get(below)
         except FormatError as error:
@@ -286,7 +305,7 @@ class ChunkApp:
     def _keep(self, path: str, made: Answer, served: Served) -> None:
         with self._changing:
             # A volume replaced or gone while its chunk was made must not answer the next request.
-            if self.volumes.get(served.name) is served:
+            if self.current(served):
                 self.encoded.put(path, made, made.nbytes)
 
     async def _stored(self, stored: StoredArray, key: ChunkKey, chunk: str) -> bytes | Answer | None:

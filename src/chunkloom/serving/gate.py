@@ -56,7 +56,7 @@ class Gate:
         refused = self.guard.refusal(scope)
         body = b""
         if refused is None:
-            found = await _body(receive)
+            found = await read_body(receive)
             if found is None:
                 return  # the client is gone
             refused, body = (too_large(), b"") if len(found) > MAX_BODY_BYTES else (None, found)
@@ -89,7 +89,7 @@ async def refuse(refusal: Refusal, send: Send) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-async def _body(receive: Receive) -> bytes | None:
+async def read_body(receive: Receive) -> bytes | None:
     """The whole body, or just more than is allowed of it; None when the client hung up."""
     body = b""
     while len(body) <= MAX_BODY_BYTES:

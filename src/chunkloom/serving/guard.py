@@ -38,7 +38,7 @@ class Guard:
 
     def refusal(self, scope: Scope) -> Refusal | None:
         """Why this request must not be answered; None when it may be."""
-        return self._foreign(scope) or self._unauthorized(scope) or self._too_large(scope)
+        return self.foreign(scope) or self._unauthorized(scope) or self.too_large(scope)
 
     def has_token(self, scope: Scope) -> bool:
         """Whether the request carries the token."""
@@ -53,7 +53,8 @@ class Guard:
         # `==` would take longer the more of the token is right.
         return any(hmac.compare_digest(secret, expected.encode()) for secret in given)
 
-    def _foreign(self, scope: Scope) -> Refusal | None:
+    def foreign(self, scope: Scope) -> Refusal | None:
+        """Why the name that the server is asked by, or the page that asks, is refused."""
         hosts = _values(scope["headers"], b"host")
         if len(hosts) != 1:
             return Refusal(400, f"expected one Host header, found {len(hosts)}")
@@ -91,7 +92,8 @@ class Guard:
             )
         return None
 
-    def _too_large(self, scope: Scope) -> Refusal | None:
+    def too_large(self, scope: Scope) -> Refusal | None:
+        """Why the announced length of the body is refused."""
         lengths = _values(scope["headers"], b"content-length")
         if any(not length.isdecimal() for length in lengths):
             return Refusal(400, f"Content-Length {lengths[0]!r} is not a number")

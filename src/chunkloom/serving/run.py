@@ -32,6 +32,19 @@ def bind(host: str, port: int) -> socket.socket:
     return made
 
 
+def public_address() -> str:
+    """The address under which other machines reach this one: that of the interface the way out goes through.
+
+    Sends nothing: a datagram socket that is connected only picks its interface. 127.0.0.1 where there is no way out.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("8.8.8.8", 53))
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])
+
+
 class VolumeServer:
     """A chunk server on a bound port, in a thread of this process.
 
@@ -61,8 +74,7 @@ class VolumeServer:
         self.host: str = self._socket.getsockname()[0]
         self.port: int = self._socket.getsockname()[1]
         scheme = "https" if certfile else "http"
-        # All interfaces have no address of their own: others know this machine by its name.
-        named = socket.gethostname() if self.host in ("0.0.0.0", "::") else self.host
+        named = public_address() if self.host in ("0.0.0.0", "::") else self.host
         shown = f"[{named}]" if ":" in named else named
         self.url = f"{scheme}://{shown}:{self.port}"
         self._certfile, self._keyfile = certfile, keyfile

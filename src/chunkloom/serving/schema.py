@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic.errors import PydanticSchemaGenerationError
 
 from chunkloom.chain.parameters import declared_parameters
-from chunkloom.engine.op import Op, known_ops
+from chunkloom.engine.op import Op, field_types, known_ops
 from chunkloom.errors import ParameterError
 from chunkloom.serving.app import RESERVED
 from chunkloom.serving.volumes import checked_name
@@ -83,7 +83,7 @@ def runs_code(cls: type[Op]) -> bool:
 
 def op_model(cls: type[Op]) -> type[BaseModel]:
     """The JSON form of an op, `{"op": name, parameter: value}`, as a pydantic model."""
-    hints = typing.get_type_hints(cls)
+    hints = field_types(cls)
     helps = documented(cls)
     declared = declared_parameters(cls)
     fields: dict[str, Any] = {"op": (Literal[cls.name], Field(description="Which op."))}

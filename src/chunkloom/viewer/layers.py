@@ -67,6 +67,8 @@ class LayerSpec:
         Names of the channel axes, as many as `shape` has beyond three.
     dear
         Whether its chunks take long to compute: the view then opens near enough to ask for the finest alone.
+    shader
+        The program of an image layer in place of the one that suits its kind.
 
     Raises
     ------
@@ -88,6 +90,7 @@ class LayerSpec:
     visible: bool = True
     channel_axes: tuple[str, ...] = ()
     dear: bool = False
+    shader: str | None = None
 
     def __post_init__(self) -> None:
         where = f"layer {self.name!r}"
@@ -244,7 +247,7 @@ def _image_layer(spec: LayerSpec, shader: str) -> neuroglancer.ImageLayer:
     source = neuroglancer.LayerDataSource(url=source_url(spec.url))
     if spec.channel_axes:
         source.transform = _channel_transform(spec)
-    made = neuroglancer.ImageLayer(source=source, shader=shader, opacity=spec.opacity)
+    made = neuroglancer.ImageLayer(source=source, shader=spec.shader or shader, opacity=spec.opacity)
     if spec.blend != "default":
         made.blend = spec.blend
     return made
