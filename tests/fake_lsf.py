@@ -1,7 +1,7 @@
 """A stand-in for LSF, for where there is none: one script that is `bsub`, `bjobs`, `bpeek` and `bkill`.
 
-Each call appends its argv to `$FAKE_LSF/calls`. Jobs really run, as processes, in the queue `run`; they wait for ever in
-`stuck`, are refused in `closed`, and in `mute` bsub takes the job and never answers. `$FAKE_LSF/play/<command>` is
+Each call appends its argv to `$FAKE_LSF/calls`. Jobs really run, as processes, in the queue `run`; they wait for ever
+in `stuck`, are refused in `closed`, and in `mute` bsub takes the job and never answers. `$FAKE_LSF/play/<command>` is
 printed as it is instead, where it is there.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -47,12 +48,14 @@ def bsub(words: list[str]) -> int:
     number = str(100 + len(list(STATE.glob("job_*"))))
     log = options.get("-o", "/dev/null").replace("%J", number)
     pid = None
+    # As LSF does: one line for a shell, what has spaces or quotes in it between single quotes.
+    line = " ".join(word if re.fullmatch(r"[\w./:=,@%+-]+", word) else f"'{word}'" for word in rest)
     if queue != "stuck":
         code = f"{str(STATE / 'end_')!r} + {number!r}"
         runner = f"import subprocess, sys; c = subprocess.call(sys.argv[1:]); open({code}, 'w').write(str(c))"
         with open(log, "wb") as out:
             pid = subprocess.Popen(
-                [sys.executable, "-c", runner, *rest],
+                [sys.executable, "-c", runner, "sh", "-c", line],
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,

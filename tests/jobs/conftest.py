@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-import real_slurm
 
+import real_slurm
 from chunkloom.jobs.ledger import Ledger
 from chunkloom.jobs.local import LocalScheduler
 from chunkloom.jobs.lsf import LsfScheduler
@@ -171,15 +171,20 @@ def local_place(request, tmp_path) -> Place:
 PLACES = {"local": local_place, "lsf": lsf_place, "slurm": slurm_place}
 
 
+def cleared(place: Place) -> None:
+    """End what a test left, and see it gone: the next test counts."""
+    place.ledger.end_all()
+    if place.scheduler.name != "local":
+        place.scheduler.kill(place.active())
+    until(lambda: place.scheduler.name == "local" or not place.active())
+
+
 @pytest.fixture(params=PLACES)
 def anywhere(request, tmp_path) -> Iterator[Place]:
     """Each place in turn; the test must leave no job."""
     place = PLACES[request.param](request, tmp_path)
     yield place
-    place.ledger.end_all()
-    left = place.active()
-    if left:
-        place.scheduler.kill(left)
+    cleared(place)
 
 
 @pytest.fixture(params=["lsf", "slurm"])
@@ -187,7 +192,4 @@ def cluster(request, tmp_path) -> Iterator[Place]:
     """Each place that has queues."""
     place = PLACES[request.param](request, tmp_path)
     yield place
-    place.ledger.end_all()
-    left = place.active()
-    if left:
-        place.scheduler.kill(left)
+    cleared(place)

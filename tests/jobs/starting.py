@@ -1,4 +1,4 @@
-"""A process that starts a server as a job, as an entry point does: `python starting.py SITE.json SPEC.json QUEUES.json`."""
+"""A process that starts a server as a job, as an entry point does: `python starting.py SITE SPEC QUEUES`, as JSON."""
 
 from __future__ import annotations
 

@@ -25,6 +25,7 @@ class Submission:
         self.job: Job | None = None
         self.error: BaseException | None = None
         self.done = threading.Event()
+        self._state, self._begun, self._cancelled = threading.RLock(), False, False
         self._ledger, self._scheduler, self._spec = ledger, scheduler, spec
         self._thread = threading.Thread(target=self._run, name=f"submit {spec.name}", daemon=True)
 
@@ -32,12 +33,18 @@ class Submission:
         self._thread.start()
 
     def settle(self) -> None:
-        """Wait for the scheduler's answer; not at all where it was never asked."""
-        if self._thread.ident is not None:
+        """Wait for the scheduler's answer; where it was not asked yet, see to it that it never is."""
+        with self._state:
+            self._cancelled = not self._begun
+        if self._begun:
             self.done.wait()
 
     def _run(self) -> None:
         try:
+            with self._state:
+                self._begun = not self._cancelled
+            if self._cancelled:
+                raise JobStartError(f"job {self._spec.name!r} is not started: this process is ending its jobs")
             self.job = self._scheduler.submit(self._spec)
         except BaseException as error:
             self.error = error

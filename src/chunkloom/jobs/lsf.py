@@ -25,6 +25,7 @@ from chunkloom.jobs.states import lsf_reports
 
 JOB_ID = re.compile(r"Job <(\d+)>")
 FIELDS = "jobid stat exit_code exit_reason delimiter='|'"
+SAFE = re.compile(r"[A-Za-z0-9_./:=,@%+-]+")
 # What bjobs says of jobs that it has forgotten: an answer, unlike a daemon that cannot be reached.
 GONE = re.compile(r"is not found|No (\w+ )?job found", re.I)
 
@@ -54,12 +55,29 @@ def bsub_argv(spec: JobSpec) -> list[str]:
             warnings.warn(f"walltime {spec.walltime!r} is neither HH:MM nor minutes: left to the queue", stacklevel=2)
         else:
             words += ["-W", spec.walltime]
-    if spec.shell is not None and "'" in spec.shell:
-        raise ParameterError(
-            f"job {spec.name!r}: its command line holds a single quote, and LSF puts the line between single quotes: "
-            f"use double quotes: {spec.shell}"
-        )
-    return words + list(spec.words)
+    return words + _command(spec)
+
+
+def _command(spec: JobSpec) -> list[str]:
+    """The words after the options. LSF makes one line of them for a shell, with spaces between single quotes."""
+    words = list(spec.words)
+    if spec.argv is not None and not all(SAFE.fullmatch(word) for word in words):
+        words = ["bash", "-c", " ".join(double_quoted(word) for word in words)]
+    for bad, called in (("'", "a single quote"), ("\n", "a line break"), ("\0", "NUL")):
+        if any(bad in word for word in spec.words):
+            raise ParameterError(
+                f"job {spec.name!r}: its command holds {called}, and no quoting gets that through LSF: "
+                f"{' '.join(spec.words)!r}"
+            )
+    return words
+
+
+def double_quoted(word: str) -> str:
+    """A word for a shell's line, with double quotes where it needs any."""
+    if SAFE.fullmatch(word):
+        return word
+    escaped = "".join(f"\\{letter}" if letter in '\\"$`' else letter for letter in word)
+    return f'"{escaped}"'
 
 
 @dataclass
