@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 if TYPE_CHECKING:
     from types import FrameType
 
+    from chunkloom.engine.disk import DiskCache
     from chunkloom.models.kinds import ModelConfig
     from chunkloom.serving.access import ApiOptions
     from chunkloom.serving.run import VolumeServer
@@ -33,6 +34,7 @@ class ServerOptions:
     select: dict[str, int] | None = None
     cache_decoded: int | None = None
     cache_encoded: int | None = None
+    cache_disk: int | None = None
     allow_edit: bool = False
     token: str | None = field(default=None, repr=False)
     allow_root: tuple[str, ...] = ()
@@ -122,8 +124,8 @@ def serving(
 
     configure_logging(options.log_level)
     keep_freed_memory()
-    if options.cache_decoded is not None:
-        chunked.use_process_cache(ChunkCache(options.cache_decoded))
+    if options.cache_decoded is not None or options.cache_disk:
+        chunked.use_process_cache(ChunkCache(options.cache_decoded, disk_cache(options)))
     if options.allow_code:
         from chunkloom.engine.ops.python import allow_code
 
@@ -146,6 +148,14 @@ def serving(
         if api.allow_edit and not given_token(options):
             say(f"token for edits: {api.token}")
         yield served, server
+
+
+def disk_cache(options: ServerOptions) -> DiskCache | None:
+    """Where chunks are kept on disk: in the folder `cache` of the user's own chunkloom files."""
+    from chunkloom.engine.disk import DiskCache
+    from chunkloom.settings import home
+
+    return DiskCache(home() / "cache", options.cache_disk) if options.cache_disk else None
 
 
 def api_options(options: ServerOptions) -> ApiOptions:

@@ -8,8 +8,6 @@ import click
 
 from chunkloom.cli.options import server_options
 
-FORMATS = ("zarr2", "n5", "precomputed")
-
 
 @click.command()
 @click.argument("source", required=False)
@@ -48,6 +46,7 @@ def serve(
     chunkloom serve cell.zarr/em --model fibsem-membrane
     """
     from chunkloom.cli import running
+    from chunkloom.engine.formats import FORMATS
 
     options = running.ServerOptions(**kw)
     path = one_source(source, data)
@@ -61,9 +60,10 @@ def serve(
             running.serving(path, options, ops=ops, model=chosen, name=name, with_raw=raw) as (served, server),
             running.ready_file(options.ready_file, running.ready(server), stdout),
         ):
+            others = [word for word in FORMATS if word != "zarr3"]
             running.say_notes(served)
             for volume in server.volumes():
-                running.say(f"{volume['name']}: {volume['urls']['zarr3']} (also as {', '.join(FORMATS)})")
+                running.say(f"{volume['name']}: {volume['urls']['zarr3']} (also as {', '.join(others)})")
             running.say("Serving until Ctrl-C.")
             running.wait_for_signal()
 

@@ -116,6 +116,9 @@ class Stage(ChunkedVolume):
         op = self._ops[level]
         return op.cache or op.block is not None
 
+    def takes_long(self, level: int) -> bool:
+        return self.op.dear
+
     def note(self, level: int, index: tuple[int, int, int], chunk: Array) -> None:
         if level == 0 and self.seams is not None:
             self.op.note(index, chunk)
@@ -210,6 +213,9 @@ class Pyramid(ChunkedVolume):
         return make_digest([self.source.stage_digest, "pyramid", self.kind, [x.describe() for x in self.levels]])
 
     def keeps(self, level: int) -> bool:
+        return level > 0
+
+    def takes_long(self, level: int) -> bool:
         return level > 0
 
     def cost(self, level: int) -> int:

@@ -18,11 +18,14 @@ from typing import Any
 
 from chunkloom.engine.cache import ByteCache
 from chunkloom.engine.demand import Scheduler
+from chunkloom.engine.formats import FORMATS as FORMAT_WORDS
+from chunkloom.engine.formats import URL_WORDS
 from chunkloom.engine.sources.states import FRESH_S
 from chunkloom.engine.volume import Volume
 from chunkloom.errors import FormatError, ParameterError
 from chunkloom.serving import answers, listing
 from chunkloom.serving.access import ApiOptions
+from chunkloom.serving.ahead import Ahead
 from chunkloom.serving.answers import Answer, Receive, Scope, Send
 from chunkloom.serving.chunks import Asked, Chunks, client_of
 from chunkloom.serving.events import Change
@@ -32,8 +35,8 @@ from chunkloom.serving.served import JSON, ServedVolume
 from chunkloom.serving.times import Times
 
 RESERVED = frozenset({"api", "metrics", "static", "v", "update", "__control__", "docs", "healthz"})
-FORMATS = {"zarr": "zarr2", "zarr2": "zarr2", "zarr3": "zarr3", "n5": "n5", "precomputed": "precomputed"}
-WORDS = ("zarr2", "zarr3", "n5", "precomputed")
+FORMATS = URL_WORDS
+WORDS = FORMAT_WORDS
 ENCODED_BYTES = 512 << 20
 
 FETCHERS = 16
@@ -73,6 +76,7 @@ class ChunkApp:
         self.fetchers = Scheduler(FETCHERS)
         self.encoded = ByteCache(encoded_bytes)
         self.generation = ""
+        self.ahead = Ahead(self.scheduler)
         self._chunks = Chunks(self)
         for name, volume in volumes.items():
             self.add(name, volume)
@@ -84,17 +88,30 @@ class ChunkApp:
                 f"{name!r} cannot be a volume's name: expected one path segment, not @…, and none of "
                 f"{', '.join(sorted(RESERVED))}"
             )
-        made = ServedVolume(name, volume, self.codec)
+        made = self.made(name, volume)
         with self._changing:
             replaced = self.volumes.get(name)
             self.volumes = {**self.volumes, name: made}
             self.encoded.clear()
         if replaced is not None:
             replaced.end()
+            self.ahead.close()
         events = self.gate.events
         events.publish(Change("replaced" if replaced else "created", name, made.digest))
         if volume.seams is not None:
             made.ending.append(volume.seams.listen(lambda: events.publish(Change("joined", name, made.digest))))
+
+    def made(self, name: str, volume: Volume) -> ServedVolume:
+        """A volume as it is served. For apps that serve some in more ways."""
+        return ServedVolume(name, volume, self.codec)
+
+    async def unlisted(self, name: str) -> ServedVolume | Answer | None:
+        """What a name stands for that is not among `volumes`, or why nothing. For apps that make it on demand."""
+        return None
+
+    def current(self, served: ServedVolume) -> bool:
+        """Whether a volume is still what its name stands for."""
+        return self.volumes.get(served.name) is served
 
     def remove(self, name: str) -> None:
         """Serve `name` no more. Raises `KeyError` where it is not served."""
@@ -103,6 +120,7 @@ class ChunkApp:
             self.volumes = {n: served for n, served in self.volumes.items() if n != name}
             self.encoded.clear()
         gone.end()
+        self.ahead.close()
         self.gate.events.publish(Change("deleted", name, gone.digest))
 
     def forget(self) -> None:
@@ -117,7 +135,7 @@ class ChunkApp:
         with self._changing:
             # A volume replaced or gone while its chunk was made must not answer the next request, nor must what was
             # read before everything was forgotten.
-            if self.volumes.get(asked.served.name) is asked.served and asked.generation == self.generation:
+            if self.current(asked.served) and asked.generation == self.generation:
                 self.encoded.put(asked.path, Kept(made, until), made.nbytes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -155,6 +173,7 @@ class ChunkApp:
 
     def close(self) -> None:
         """Drop what waits, and end the threads. A scheduler that was given belongs to whoever gave it."""
+        self.ahead.close()
         self.readers.close()
         self.fetchers.close()
         if self._own_scheduler:
@@ -177,7 +196,9 @@ class ChunkApp:
             if listing.wants_html(scope):
                 return listing.page(scope["path"] or "/", [f"{name}/" for name in sorted(self.volumes)])
             return answers.answer(200, self._index(), JSON, cache=b"no-store")
-        served = self.volumes.get(parts[0])
+        served = self.volumes.get(parts[0]) or await self.unlisted(parts[0])
+        if isinstance(served, Answer):
+            return served
         if served is None:
             return answers.refusal(404, f"no volume {parts[0]!r} here: there are {', '.join(sorted(self.volumes))}")
         rest, pinned = parts[1:], False
@@ -189,9 +210,10 @@ class ChunkApp:
             if rest or listing.wants_html(scope):
                 return listing.page(scope["path"], [f"{word}/" for word in WORDS])
             return listing.formats(served.name, served.digest, root, WORDS)
-        if rest[0] not in FORMATS:
+        addressed = served.addressed(rest)
+        if addressed is None:
             return answers.refusal(404, f"no such format of {served.name!r}: there are {', '.join(FORMATS)}")
-        word, below = FORMATS[rest[0]], "/".join(rest[1:])
+        word, below = addressed
         try:
             document = served.documents(word, pinned).get(below)
         except FormatError as error:

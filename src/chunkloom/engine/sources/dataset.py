@@ -10,6 +10,7 @@ import numpy as np
 
 from chunkloom.engine.chunked import ChunkedVolume
 from chunkloom.engine.sources.array import kind_of
+from chunkloom.engine.sources.schemes import open_by_scheme
 from chunkloom.engine.sources.states import FileStates, state_of, together
 from chunkloom.engine.volume import Array, Kind, Level, Volume, make_digest
 from chunkloom.errors import ChunkReadError, FormatError, ParameterError
@@ -145,10 +146,15 @@ def open_volume(
         Metadata that breaks its format's rules.
     """
     text = os.fspath(path)
-    if text.startswith("synthetic://"):
+    elsewhere = open_by_scheme(text)
+    if elsewhere is not None:
+        volume: Volume = elsewhere
+        if select:
+            raise ParameterError(f"{text}: select takes positions on axes of stored arrays, not of this source")
+    elif text.startswith("synthetic://"):
         from chunkloom.engine.sources.synthetic import open_synthetic
 
-        volume: Volume = open_synthetic(text)
+        volume = open_synthetic(text)
         if select:
             raise ParameterError(f"{text} has axes z, y, x alone: there is no {', '.join(select)} to select on")
     else:
