@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import http.client
 import threading
 
 import numpy as np
@@ -78,19 +77,6 @@ def test_what_is_ahead_of_an_older_view_is_given_up(served):
     assert (1, (1, 3, 3)) not in places or places.index((1, (1, 3, 3))) < 3
     ahead.close()
     wait_for(lambda: not server.app.scheduler.snapshot()["waiting"])
-
-
-def test_a_client_comes_before_what_waits_to_be_made_ahead(served):
-    server, _volume, op = served
-    op.gate.clear()
-    server.app.ahead.seen(server.app.volumes["a"], ChunkKey(1, (3, 3, 3), 3))
-    connection = http.client.HTTPConnection(server.host, server.port, timeout=20)
-    connection.request("GET", "/a/zarr2/s0/15/15/15")
-    wait_for(lambda: any(not job.background for job in list(server.app.scheduler._jobs.values())))
-    op.gate.set()
-    assert connection.getresponse().status == 200
-    assert server.app.ahead._waiting, "all that was to be made ahead came first"
-    connection.close()
 
 
 def test_nothing_goes_on_for_a_volume_that_is_gone(served):
