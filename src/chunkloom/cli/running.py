@@ -134,9 +134,13 @@ def serving(
     api = api_options(options)
     # Bound before anything slow: a taken port is known at once.
     listening = bind(options.host, options.port)
-    served = volumes_to_serve(
-        source, ops=parsed, model=model, name=name, with_raw=with_raw, select=options.select, chunk=options.chunk
-    )
+    try:
+        served = volumes_to_serve(
+            source, ops=parsed, model=model, name=name, with_raw=with_raw, select=options.select, chunk=options.chunk
+        )
+    except BaseException:
+        listening.close()
+        raise
     app = create_app(
         served.volumes,
         codec=options.codec,

@@ -49,7 +49,7 @@ def volumes_to_serve(
     volume = open_volume(source, select=select)
     raw: Volume = Pipeline(volume, chunk=chunk)
     if model is None:
-        called = checked_name(name or name_of(source))
+        called = checked_name(name_of(source) if name is None else name)
         if not ops:
             return Served({called: raw}, volume.warnings, raw=called)
         result = Pipeline(volume, ops, chunk=chunk)
@@ -61,7 +61,7 @@ def volumes_to_serve(
     loaded = model.load()
     runner = ModelRunner(loaded)
     probe = runner.warm_up()
-    called = checked_name(name or loaded.name)
+    called = checked_name(loaded.name if name is None else name)
     if called == "raw":
         raise ParameterError("the raw data is served as 'raw': give the prediction another name with --name")
     prediction = predict(volume, runner, loaded.chain, scale=model.scale, ops=ops, chunk=chunk)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 LARGEST_KEPT_CHUNK = 64 << 20
 FEW = 64
 """Chunks whose states are looked at one by one."""
+MANY = 100_000
+"""More chunks than this are not looked at: a far level of a volume of terabytes."""
 
 
 class DatasetVolume(ChunkedVolume):
@@ -73,6 +75,8 @@ class DatasetVolume(ChunkedVolume):
         if chunks.size <= FEW:
             # Each has been looked at a moment ago for its neighbour.
             return together([self.chunk_state(level, (z, y, x)) for z, y, x in chunks.indices()])
+        if chunks.size > MANY:
+            return ""
         return self._states.of((level, chunks.lo, chunks.hi), lambda: array.files(box))
 
     def chunk_state(self, level: int, index: tuple[int, int, int]) -> str:
