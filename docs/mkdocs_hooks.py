@@ -145,6 +145,22 @@ def dtypes() -> Iterator[str]:
     yield f"| precomputed | {', '.join(precomputed.DTYPES)} |"
 
 
+def layout() -> Iterator[str]:
+    """Every module there is, by package, in the words of the packages' own docstrings."""
+    import ast
+    import textwrap
+
+    root = Path(__file__).resolve().parent.parent / "src" / "chunkloom"
+    yield "```text"
+    for package in sorted([root, *(init.parent for init in root.rglob("__init__.py") if init.parent != root)]):
+        docstring = ast.get_docstring(ast.parse((package / "__init__.py").read_text(encoding="utf-8"))) or ""
+        modules = sorted(path.stem for path in package.glob("*.py") if not path.stem.startswith("__"))
+        name = "/".join(["chunkloom", *package.relative_to(root).parts])
+        yield f"{name}/  {docstring.splitlines()[0] if docstring else ''}".rstrip()
+        yield textwrap.fill(" ".join(modules), 100, initial_indent="    ", subsequent_indent="    ")
+    yield "```"
+
+
 def _cell(value: Any) -> str:
     return f"`{_escape(str(value))}`"
 
@@ -162,4 +178,4 @@ def _range(parameter: Any) -> str:
     return f"{least} {most}".strip()
 
 
-GENERATED = {"ops": ops, "steps": steps, "commands": commands, "codecs": codecs, "dtypes": dtypes}
+GENERATED = {"ops": ops, "steps": steps, "commands": commands, "codecs": codecs, "dtypes": dtypes, "layout": layout}

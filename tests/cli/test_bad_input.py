@@ -204,3 +204,43 @@ def test_a_ready_file_that_is_no_plain_file(chunkloom, raw, tmp_path, kind):
     refused(chunkloom("serve", raw, "--ready-file", ready), "no plain file")
     assert os.path.lexists(ready)
     assert not (tmp_path / "elsewhere.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--host", ""], "no address to listen on"),
+        (["--name", ""], "'' cannot be a volume's name"),
+        (["--chunk", "100000,100000,100000"], "GiB each"),
+        (["--op", "threshold:low=nan"], "expected a number"),
+        (["--op", "expression:expression=x[0]"], "shape"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_what_can_never_work_is_said_at_the_start(chunkloom, raw, words, said):
+    refused(chunkloom("serve", raw, *words), said)
+
+
+def test_inspect_and_serve_refuse_a_compressor_that_nobody_knows_alike(chunkloom, raw):
+    path = raw / ".zarray"
+    described = json.loads(path.read_text())
+    path.write_text(json.dumps({**described, "compressor": {"id": "mystery"}}))
+    for command in ("inspect", "serve"):
+        refused(chunkloom(command, raw), "mystery")
+
+
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [
+        ("resolution", [1e300, 8, 8]),
+        ("size", [2**62, 1, 1]),
+        ("voxel_offset", [2**62, 0, 0]),
+        ("chunk_sizes", [[0, 1, 1]]),
+    ],
+)
+def test_absurd_numbers_of_precomputed(chunkloom, tmp_path, member, value):
+    scale = {"key": "s0", "size": [8, 8, 8], "resolution": [8, 8, 8], "voxel_offset": [0, 0, 0]}
+    scale |= {"chunk_sizes": [[8, 8, 8]], "encoding": "raw", member: value}
+    info = {"type": "image", "data_type": "uint8", "num_channels": 1, "scales": [scale]}
+    (tmp_path / "info").write_text(json.dumps({"@type": "neuroglancer_multiscale_volume", **info}))
+    refused(chunkloom("serve", f"precomputed://{tmp_path}"), member)

@@ -117,6 +117,12 @@ def server_options(function: F) -> F:
         click.option(
             "--allow-code", is_flag=True, help="Let holders of the token run Python code here: ops and models of it."
         ),
+        click.option(
+            "--cache-disk",
+            type=Bytes(),
+            metavar="SIZE",
+            help="Disk for chunks that take long (coarse levels, predictions), kept when the server ends.",
+        ),
         click.option("--log-level", type=LOG_LEVELS, default="warning", show_default=True, help="How much to tell."),
     ]
     for option in reversed(options):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from chunkloom.engine.cache import ChunkCache
+    from chunkloom.engine.disk import DiskCache
     from chunkloom.engine.op import Op
     from chunkloom.models.kinds import ModelConfig
     from chunkloom.serving.access import ApiOptions
@@ -44,6 +45,7 @@ class ServerOptions:
     cache_predictions: int | None = None
     certfile: str | None = None
     keyfile: str | None = None
+    cache_disk: int | None = None
     allow_edit: bool = False
     token: str | None = field(default=None, repr=False)
     allow_root: tuple[str, ...] = ()
@@ -196,8 +198,8 @@ def serving_made(
     decoded = options.cache_decoded
     if decoded is None:
         decoded = bytes_of_environment("RAW_CACHE_BYTES")
-    if decoded is not None:
-        chunked.use_process_cache(ChunkCache(decoded))
+    if decoded is not None or options.cache_disk:
+        chunked.use_process_cache(ChunkCache(decoded, disk_cache(options)))
     if options.allow_code:
         from chunkloom.engine.ops.python import allow_code
 
@@ -206,8 +208,12 @@ def serving_made(
     api = api_options(options)
     # Bound before anything slow: a taken port is known at once.
     listening = bind(options.host, options.port)
-    served = make(parsed)
-    app = app_of(served, options, api)
+    try:
+        served = make(parsed)
+        app = app_of(served, options, api)
+    except BaseException:
+        listening.close()
+        raise
     also = bind(options.host, 0) if ports > 1 else None
     with VolumeServer(app, listening, also, certfile=options.certfile, keyfile=options.keyfile) as server:
         if api.allow_edit and not given_token(options):
@@ -269,6 +275,14 @@ def bytes_of_environment(name: str) -> int | None:
         return parse_bytes(text)
     except ValueError:
         raise ParameterError(f"CHUNKLOOM_{name} is {text!r}: expected a size like 16GB, 1e9 or 0") from None
+
+
+def disk_cache(options: ServerOptions) -> DiskCache | None:
+    """Where chunks are kept on disk: in the folder `cache` of the user's own chunkloom files."""
+    from chunkloom.engine.disk import DiskCache
+    from chunkloom.settings import home
+
+    return DiskCache(home() / "cache", options.cache_disk) if options.cache_disk else None
 
 
 def api_options(options: ServerOptions) -> ApiOptions:

@@ -11,8 +11,6 @@ from chunkloom.cli.options import server_options
 if TYPE_CHECKING:
     from chunkloom.serving.run import VolumeServer
 
-FORMATS = ("zarr2", "n5", "precomputed")
-
 
 @click.command()
 @click.argument("source", required=False)
@@ -83,9 +81,11 @@ def serve(
 def tell(server: VolumeServer, link: str | None, stdout: TextIO) -> None:
     """Say what is served, and where."""
     from chunkloom.cli import running
+    from chunkloom.engine.formats import FORMATS
 
+    others = [word for word in FORMATS if word != "zarr3"]
     for volume in server.volumes():
-        running.say(f"{volume['name']}: {volume['urls']['zarr3']} (also as {', '.join(FORMATS)})")
+        running.say(f"{volume['name']}: {volume['urls']['zarr3']} (also as {', '.join(others)})")
     for folder in server.folders():
         running.say(f"{folder['name']}: {folder['url']}")
     if link is not None:

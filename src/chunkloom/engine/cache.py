@@ -18,6 +18,7 @@ from chunkloom.memory import free_memory
 
 if TYPE_CHECKING:
     from chunkloom.engine.demand import Work
+    from chunkloom.engine.disk import DiskCache
 
 
 LOOK_S = 0.05
@@ -97,10 +98,18 @@ class ChunkCache:
 
     A failure is shared by those who wait when it happens; the next to ask computes again. When the one computing
     gives up because its own client left, another of those waiting computes.
+
+    Parameters
+    ----------
+    limit
+        Most bytes in memory. Default: a quarter of what is free, at most 4 GiB.
+    disk
+        Where chunks that took long are kept too.
     """
 
-    def __init__(self, limit: int | None = None) -> None:
+    def __init__(self, limit: int | None = None, disk: DiskCache | None = None) -> None:
         self.kept = ByteCache(default_limit() if limit is None else limit)
+        self.disk = disk
         self._flights: dict[Hashable, _Flight] = {}
         self._lock = threading.Lock()
 

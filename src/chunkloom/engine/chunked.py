@@ -48,6 +48,10 @@ class ChunkedVolume(Volume):
     def keeps(self, level: int) -> bool:
         raise NotImplementedError
 
+    def takes_long(self, level: int) -> bool:
+        """Whether a chunk takes so long to make that it is kept on disk too, where there is a cache on disk."""
+        return False
+
     def read_box(self, level: int, box: Box, work: Work) -> Array:
         if not self.keeps(level):
             return self.compute(level, box, work)
@@ -66,12 +70,21 @@ class ChunkedVolume(Volume):
 
     def _chunk(self, level: int, index: tuple[int, int, int], work: Work) -> Array:
         """A chunk, cut where the level ends; read-only."""
+        # The state first: what is read while a file is written is kept as what was there before.
+        key = (self.stage_digest, level, index, self.chunk_state(level, index))
+
+        disk = self.cache.disk if self.takes_long(level) else None
 
         def make() -> Array:
-            return own(np.ascontiguousarray(self.compute(level, self._box(level, index), work)))
+            held = None if disk is None else disk.get(key)
+            if held is not None:
+                return held
+            made = own(np.ascontiguousarray(self.compute(level, self._box(level, index), work)))
+            if disk is not None:
+                disk.put(key, made)
+            return made
 
-        # The state first: what is read while a file is written is kept as what was there before.
-        found = self.cache.get((self.stage_digest, level, index, self.chunk_state(level, index)), make, work)
+        found = self.cache.get(key, make, work)
         self.note(level, index, found)
         return found
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import inspect
+import math
 import re
 import types
 import typing
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
 
 CoarsePolicy = Literal["op", "downsample"]
 NO_HALO = (0, 0, 0)
+DTYPES = ("bool", *(f"{sign}int{bits}" for sign in ("u", "") for bits in (8, 16, 32, 64)))
+DTYPES = (*DTYPES, "float16", "float32", "float64")
+"""Numbers that volumes are of."""
+MOST_CHUNK = 2 << 30
+"""Bytes of a chunk: codecs pack no more at a time."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +158,35 @@ class Op:
     def parameters(self) -> dict[str, Any]:
         """The fields as plain JSON data."""
         return {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
+
+
+def check_op(op: Op, made: Level) -> None:
+    """Raise `ParameterError` where an op cannot work, or `made`, a level that comes out of it, cannot be."""
+    name = op.describe()["op"]
+    for parameter, value in op.parameters().items():
+        if not _finite(value):
+            raise ParameterError(f"op {name!r}: {parameter} is {value}: expected finite numbers")
+    if made.dtype.name not in DTYPES:
+        raise ParameterError(f"op {name!r} makes {made.dtype}: expected one of {', '.join(DTYPES)}; add a cast to it")
+    check_chunk(made)
+
+
+def check_chunk(level: Level) -> None:
+    """Refuse chunks that no computer packs, or this one cannot hold."""
+    from chunkloom.memory import free_memory
+
+    most = min(MOST_CHUNK, free_memory() or MOST_CHUNK)
+    if level.chunk_nbytes > most:
+        raise ParameterError(
+            f"chunks of shape {level.chunk_shape} and {level.dtype} take {level.chunk_nbytes / 2**30:.1f} GiB each: "
+            f"expected at most {most / 2**30:.1f} GiB; choose smaller ones"
+        )
+
+
+def _finite(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(_finite(v) for v in value)
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def _code_digest(cls: type[Op]) -> str | None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from chunkloom.engine.cache import ChunkCache
 from chunkloom.engine.chunked import ChunkedVolume, of_whole_chunks
-from chunkloom.engine.op import CoarsePolicy, Op
+from chunkloom.engine.op import CoarsePolicy, Op, check_chunk, check_op
 from chunkloom.engine.volume import Array, Level, Volume, make_digest
 from chunkloom.errors import CancelledWorkError, ChunkError, ChunkloomError, ParameterError
 from chunkloom.geometry import Box
@@ -80,6 +80,7 @@ class Stage(ChunkedVolume):
             out = scaled.output_level(level)
             size = scaled.block or tuple(chunk)
             made.append(dataclasses.replace(out, chunk_shape=(*out.channels, *size)))
+            check_op(scaled, made[-1])
             self._ops.append(scaled)
         self.op = op
         self.levels = tuple(made)
@@ -115,6 +116,9 @@ class Stage(ChunkedVolume):
     def keeps(self, level: int) -> bool:
         op = self._ops[level]
         return op.cache or op.block is not None
+
+    def takes_long(self, level: int) -> bool:
+        return self.op.dear
 
     def note(self, level: int, index: tuple[int, int, int], chunk: Array) -> None:
         if level == 0 and self.seams is not None:
@@ -204,12 +208,17 @@ class Pyramid(ChunkedVolume):
             )
             self._factors.append(factor)
         self.levels = tuple(levels)
+        if len(levels) > 1:
+            check_chunk(levels[1])
 
     @cached_property
     def stage_digest(self) -> str:
         return make_digest([self.source.stage_digest, "pyramid", self.kind, [x.describe() for x in self.levels]])
 
     def keeps(self, level: int) -> bool:
+        return level > 0
+
+    def takes_long(self, level: int) -> bool:
         return level > 0
 
     def cost(self, level: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import add, mul
 from typing import Any
 
 
@@ -31,8 +32,10 @@ class Box:
     @classmethod
     def of_chunk(cls, index: Sequence[int], chunk: Sequence[int]) -> Box:
         """The full-size box of chunk `index` on a grid of `chunk` voxels (it may overhang the array)."""
-        lo = tuple(i * c for i, c in zip(index, chunk, strict=True))
-        return cls(lo, tuple(b + c for b, c in zip(lo, chunk, strict=True)))
+        if len(index) != len(chunk):
+            raise ValueError(f"chunk index {tuple(index)} and chunk shape {tuple(chunk)} differ in length")
+        lo = tuple(map(mul, index, chunk))
+        return cls(lo, tuple(map(add, lo, chunk)))
 
     @property
     def ndim(self) -> int:
@@ -70,9 +73,11 @@ class Box:
 
     def intersect(self, other: Box) -> Box:
         """What both hold. Empty (`lo == hi` on the axes where they miss each other) when they do not meet."""
-        lo = tuple(max(a, b) for a, b in zip(self.lo, other.lo, strict=True))
-        hi = tuple(min(a, b) for a, b in zip(self.hi, other.hi, strict=True))
-        return Box(lo, tuple(max(b, h) for b, h in zip(lo, hi, strict=True)))
+        if len(self.lo) != len(other.lo):
+            raise ValueError(f"boxes {self} and {other} differ in their number of axes")
+        # `map` on the whole tuples: this runs several times for every chunk.
+        lo = tuple(map(max, self.lo, other.lo))
+        return Box(lo, tuple(map(max, lo, map(min, self.hi, other.hi))))
 
     def contains(self, other: Box) -> bool:
         return all(a <= b for a, b in zip(self.lo, other.lo, strict=True)) and all(

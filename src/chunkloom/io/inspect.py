@@ -75,6 +75,8 @@ def describe(
 
 def _describe(level: Level, checksum: bool) -> dict[str, Any]:
     meta = level.meta
+    if level.layout.reader == "chunkwise":
+        open_reader(level.store, level.layout)  # says what it cannot decode
     result: dict[str, Any] = {
         "path": meta.path,
         "shape": list(meta.shape),

@@ -160,6 +160,28 @@ class Store:
         if self.location.is_local and not os.path.isdir(self.location.base):
             raise ChunkReadError(f"{self.location.base} is gone: its chunks cannot be told from missing ones")
 
+    def confirm_file(self, key: str) -> None:
+        """Return when the local `key` is a file or not there at all, and for a remote place.
+
+        For readers of other libraries, which take a folder or a broken link for nothing, and wait at a pipe.
+
+        Raises
+        ------
+        ChunkReadError
+            When it is something else.
+        """
+        if not self.location.is_local:
+            return
+        path = self._path(key)
+        try:
+            mode = os.stat(path).st_mode
+        except OSError:
+            if os.path.islink(path):
+                raise ChunkReadError(f"{path} cannot be read: it is a link to nothing") from None
+            return
+        if not stat.S_ISREG(mode):
+            raise ChunkReadError(f"{path} cannot be read: it is {_kind(mode)}, expected a file")
+
     def entries(self) -> Iterator[tuple[str, bool]]:
         """Name of each entry directly below, and whether it is a folder; nothing where listing is not possible."""
         if not self.location.is_local:

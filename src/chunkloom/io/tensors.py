@@ -40,6 +40,7 @@ class TensorstoreReader:
         """Fill `out` (of the box's shape; any strides) with the voxels of `box`, which lies inside the array."""
         try:
             if self._by_block is None:
+                self._confirm_files(box)
                 self._copy(box, out)
                 self._store.confirm_folder()
             else:
@@ -54,6 +55,16 @@ class TensorstoreReader:
             # can be read, so each refused chunk is one that was never written; the others are read.
             self._store.confirm(METADATA_KEYS[self._layout.format])
             self._read_chunk_by_chunk(box, out)
+
+    def _confirm_files(self, box: Box) -> None:
+        from chunkloom.io.source import stored_key
+
+        layout = self._layout
+        if not self._store.location.is_local or (layout.format == "precomputed" and layout.stored is None):
+            return
+        piece = layout.details.outer_shape if layout.format == "zarr3" else layout.chunk_shape
+        for index in box.chunk_range(piece).indices():
+            self._store.confirm_file(stored_key(layout, index))
 
     def _read_chunk_by_chunk(self, box: Box, out: NDArray[Any]) -> None:
         for index in box.chunk_range(self._layout.chunk_shape).indices():

@@ -19,22 +19,26 @@ from typing import Any
 
 from chunkloom.engine.cache import ByteCache
 from chunkloom.engine.demand import Scheduler
+from chunkloom.engine.formats import FORMATS as FORMAT_WORDS
+from chunkloom.engine.formats import URL_WORDS
 from chunkloom.engine.sources.states import FRESH_S
 from chunkloom.engine.volume import Volume
 from chunkloom.errors import FormatError, ParameterError
 from chunkloom.serving import answers, listing
 from chunkloom.serving.access import ApiOptions
+from chunkloom.serving.ahead import Ahead
 from chunkloom.serving.answers import Answer, Receive, Scope, Send
 from chunkloom.serving.chunks import Asked, Chunks, client_of
 from chunkloom.serving.events import Change
 from chunkloom.serving.folders import Folder, answer_file
 from chunkloom.serving.gate import Gate
 from chunkloom.serving.ranges import fitted
-from chunkloom.serving.served import FORMATS, JSON, ServedVolume
+from chunkloom.serving.served import JSON, ServedVolume
 from chunkloom.serving.times import Times
 
 RESERVED = frozenset({"api", "metrics", "static", "v", "update", "__control__", "docs", "healthz"})
-WORDS = ("zarr2", "zarr3", "n5", "precomputed")
+FORMATS = URL_WORDS
+WORDS = FORMAT_WORDS
 ENCODED_BYTES = 512 << 20
 
 FETCHERS = 16
@@ -77,6 +81,7 @@ class ChunkApp:
         self._files = ThreadPoolExecutor(FETCHERS, thread_name_prefix="chunkloom-files")
         self.encoded = ByteCache(encoded_bytes)
         self.generation = ""
+        self.ahead = Ahead(self.scheduler)
         self._chunks = Chunks(self)
         for name, volume in volumes.items():
             self.add(name, volume)
@@ -95,6 +100,7 @@ class ChunkApp:
             self.encoded.clear()
         if replaced is not None:
             replaced.end()
+            self.ahead.close()
         events = self.gate.events
         events.publish(Change("replaced" if replaced else "created", name, made.digest))
         if volume.seams is not None:
@@ -119,6 +125,7 @@ class ChunkApp:
             self.volumes = {n: served for n, served in self.volumes.items() if n != name}
             self.encoded.clear()
         gone.end()
+        self.ahead.close()
         self.gate.events.publish(Change("deleted", name, gone.digest))
 
     def forget(self) -> None:
@@ -178,6 +185,7 @@ class ChunkApp:
     def close(self) -> None:
         """Drop what waits, and end the threads. A scheduler that was given belongs to whoever gave it."""
         self._files.shutdown(wait=False, cancel_futures=True)
+        self.ahead.close()
         self.readers.close()
         self.fetchers.close()
         if self._own_scheduler:

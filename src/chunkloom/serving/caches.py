@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chunkloom.engine.cache import ByteCache
+from chunkloom.engine.cache import ByteCache, ChunkCache
 from chunkloom.engine.chunked import ChunkedVolume, process_cache
+from chunkloom.engine.disk import DiskCache
 from chunkloom.engine.volume import behind
 
 if TYPE_CHECKING:
@@ -25,14 +27,19 @@ class CacheUse:
 
 
 def cache_use(app: ChunkApp) -> dict[str, CacheUse]:
-    """Of computed chunks (`decoded`, all caches of the served volumes together) and of answers (`encoded`)."""
-    return {"decoded": _use(decoded_caches(app)), "encoded": _use([app.encoded])}
+    """Of computed chunks (`decoded`, all caches of the served volumes together), of answers (`encoded`), and of chunks
+    on disk (`disk`) where they are kept there."""
+    disks = disk_caches(app)
+    on_disk = {"disk": _use(disks)} if disks else {}
+    return {"decoded": _use(decoded_caches(app)), "encoded": _use([app.encoded]), **on_disk}
 
 
 def clear_caches(app: ChunkApp) -> None:
     """Forget every kept chunk and answer, and have clients forget theirs: all is read anew from where it is stored."""
     for cache in decoded_caches(app):
         cache.clear()
+    for disk in disk_caches(app):
+        disk.clear()
     for served in app.volumes.values():
         served.look_again()
     app.forget()
@@ -40,15 +47,25 @@ def clear_caches(app: ChunkApp) -> None:
 
 def decoded_caches(app: ChunkApp) -> list[ByteCache]:
     """The process's own cache, and those that volumes were given for themselves."""
-    found = {id(process_cache()): process_cache().kept}
-    for served in app.volumes.values():
-        for part in behind(served.volume):
-            if isinstance(part, ChunkedVolume):
-                found[id(part.cache)] = part.cache.kept
+    return [cache.kept for cache in _caches(app)]
+
+
+def disk_caches(app: ChunkApp) -> list[DiskCache]:
+    """The same on disk, where there are any."""
+    found = {id(cache.disk): cache.disk for cache in _caches(app) if cache.disk is not None}
     return list(found.values())
 
 
-def _use(caches: list[ByteCache]) -> CacheUse:
+def _caches(app: ChunkApp) -> list[ChunkCache]:
+    found = {id(process_cache()): process_cache()}
+    for served in app.volumes.values():
+        for part in behind(served.volume):
+            if isinstance(part, ChunkedVolume):
+                found[id(part.cache)] = part.cache
+    return list(found.values())
+
+
+def _use(caches: Sequence[ByteCache | DiskCache]) -> CacheUse:
     return CacheUse(
         bytes=sum(cache.used for cache in caches),
         limit=sum(cache.limit for cache in caches),

@@ -107,6 +107,8 @@ class Chunks:
         made: Answer | None = await self._claimed(
             self.app.scheduler, "made", self.app.times.timed(lambda work: self._compute(asked, work)), asked, receive
         )
+        if made is not None and made.start["status"] == 200:
+            self.app.ahead.seen(served, key)
         return made
 
     async def _state(self, asked: Asked, receive: Receive) -> str | Answer | None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chunkloom.engine.demand import Scheduler
-from chunkloom.engine.formats import Format
+from chunkloom.engine.formats import URL_WORDS, Format
 from chunkloom.engine.volume import Volume
 from chunkloom.errors import AccessError, ChunkloomError, ConflictError, ModelError, ParameterError, nearest
 from chunkloom.serving import answers
@@ -41,7 +41,7 @@ from chunkloom.serving.protocol import (
     parse_layer_name,
 )
 from chunkloom.serving.restart_token import same_token
-from chunkloom.serving.served import FORMATS, JSON, ServedVolume
+from chunkloom.serving.served import JSON, ServedVolume
 from chunkloom.serving.served_model import ServedModel
 
 log = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class ServedLayer(ServedVolume):
     declared_nm: tuple[float, float, float] = (1.0, 1.0, 1.0)
 
     def addressed(self, rest: list[str]) -> tuple[str, str] | None:
-        if rest[0] in FORMATS:
+        if rest[0] in URL_WORDS:
             return super().addressed(rest)
         return OLDER, "/".join(rest)
 

@@ -104,6 +104,7 @@ class CacheReply(BaseModel):
 
     decoded: CacheEntry = Field(description="Computed chunks, of all stages.")
     encoded: CacheEntry = Field(description="Answers.")
+    disk: CacheEntry | None = Field(None, description="Chunks on disk, where there is a cache on disk.")
 
 
 class QueueReply(BaseModel):

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 def bind(host: str, port: int) -> socket.socket:
     """A listening socket. Raises `ServerError` naming what holds a taken port."""
+    if not host:
+        raise ServerError(
+            "no address to listen on: expected one such as 127.0.0.1, or 0.0.0.0 for all of this machine's"
+        )
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -110,6 +114,7 @@ class AppServer:
         self._thread.start()
         while not self._server.started:
             if not self._thread.is_alive():
+                self.stop()
                 raise ServerError(f"the server at {self.url} ended before it answered")
             self._thread.join(0.005)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from chunkloom import __version__
-from chunkloom.engine.formats import DEFAULT_CODEC, ChunkKey, Format, codec_of, served_format
+from chunkloom.engine.formats import DEFAULT_CODEC, URL_WORDS, ChunkKey, Format, codec_of, served_format
 from chunkloom.engine.sources.dataset import DatasetVolume
 from chunkloom.engine.volume import Volume, behind, make_digest
 from chunkloom.geometry import Box
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from chunkloom.io.source import StoredArray
 
 JSON = b"application/json"
-FORMATS = {"zarr": "zarr2", "zarr2": "zarr2", "zarr3": "zarr3", "n5": "n5", "precomputed": "precomputed"}
 
 
 @dataclass(eq=False)
@@ -67,7 +66,7 @@ class ServedVolume:
 
     def addressed(self, rest: list[str]) -> tuple[str, str] | None:
         """The format and the file in it that the segments after the name (and digest) address; None for neither."""
-        return (FORMATS[rest[0]], "/".join(rest[1:])) if rest[0] in FORMATS else None
+        return (URL_WORDS[rest[0]], "/".join(rest[1:])) if rest[0] in URL_WORDS else None
 
     def format(self, word: str) -> Format:
         if word not in self.formats:

@@ -2,6 +2,8 @@
 
 from chunkloom.engine.formats.base import (
     DEFAULT_CODEC,
+    FORMATS,
+    URL_WORDS,
     ChunkKey,
     Format,
     Metadata,
@@ -10,4 +12,14 @@ from chunkloom.engine.formats.base import (
     served_format,
 )
 
-__all__ = ["DEFAULT_CODEC", "ChunkKey", "Format", "Metadata", "codec_names", "codec_of", "served_format"]
+__all__ = [
+    "DEFAULT_CODEC",
+    "FORMATS",
+    "URL_WORDS",
+    "ChunkKey",
+    "Format",
+    "Metadata",
+    "codec_names",
+    "codec_of",
+    "served_format",
+]

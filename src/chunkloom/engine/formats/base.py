@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from chunkloom.io.layout import StoredLayout
 
 Metadata = dict[str, bytes]
+FORMATS = ("zarr2", "zarr3", "n5", "precomputed")
+"""The format words, everywhere; of URLs also "zarr", which is zarr2."""
+URL_WORDS = {"zarr": "zarr2", **{word: word for word in FORMATS}}
 CODECS = ("none", "zstd", "blosc", "gzip")
 DEFAULT_CODEC = "zstd"
 
@@ -270,13 +273,8 @@ def served_format(word: str, codec: str = "zstd") -> Format:
     from chunkloom.engine.formats.zarr2 import Zarr2
     from chunkloom.engine.formats.zarr3 import Zarr3
 
-    known: dict[str, type[Format]] = {
-        "zarr": Zarr2,
-        "zarr2": Zarr2,
-        "zarr3": Zarr3,
-        "n5": N5,
-        "precomputed": Precomputed,
-    }
-    if word not in known:
-        raise ParameterError(f"unknown format {word!r}: {nearest(word, list(known))}")
-    return known[word](codec)
+    if word not in URL_WORDS:
+        raise ParameterError(f"unknown format {word!r}: {nearest(word, list(URL_WORDS))}")
+    formats: tuple[type[Format], ...] = (Zarr2, Zarr3, N5, Precomputed)
+    (found,) = (each for each in formats if each.name == URL_WORDS[word])
+    return found(codec)

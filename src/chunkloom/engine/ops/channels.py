@@ -22,6 +22,11 @@ class Channels(Op):
 
     name: ClassVar[str] = "channels"
 
+    def __post_init__(self) -> None:
+        chosen = self._chosen()
+        if not chosen or len(set(chosen)) != len(chosen):
+            raise ParameterError(f"channels is {self.channels}: expected one or several, each once")
+
     def output_level(self, level: Level) -> Level:
         if not level.channels:
             raise ParameterError("the data has no channel axis to choose from")
@@ -76,6 +81,15 @@ class Expression(Op):
 
     def output_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         return np.dtype(np.float32)
+
+    def output_level(self, level: Level) -> Level:
+        try:
+            self.apply(np.ones((*level.channels, 5, 6, 7), level.dtype))
+        except ParameterError as error:
+            # What is indexed may be there in a whole chunk.
+            if not isinstance(error.__cause__, IndexError):
+                raise
+        return super().output_level(level)
 
     def apply(self, block: Array) -> Array:
         from chunkloom.chain.expression import apply_to_array

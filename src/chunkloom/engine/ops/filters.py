@@ -6,6 +6,7 @@ Beyond the data the border voxel is repeated (`mode="nearest"` of scipy.ndimage)
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -18,6 +19,7 @@ from chunkloom.errors import ParameterError
 
 Sigma = float | tuple[float, float, float]
 Size = int | tuple[int, int, int]
+MOST_RANKED = 15**3
 FLOAT32 = np.dtype(np.float32)
 
 
@@ -140,7 +142,7 @@ class Uniform(Op):
 
 @dataclass(frozen=True)
 class Median(Op):
-    """Median over a box of `size` voxels (odd; one number, or z, y, x)."""
+    """Median over a box of `size` voxels (odd; one number, or z, y, x), of at most 3375 in all (15 x 15 x 15)."""
 
     size: Size = 3
 
@@ -148,6 +150,10 @@ class Median(Op):
 
     def __post_init__(self) -> None:
         check_size(self.size)
+        if math.prod(triple(self.size)) > MOST_RANKED:
+            raise ParameterError(
+                f"size is {self.size}: expected a box of at most {MOST_RANKED} voxels, as a larger one takes minutes"
+            )
 
     @property
     def halo(self) -> tuple[int, int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
@@ -10,7 +11,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from chunkloom.engine.op import Op
-from chunkloom.engine.ops.filters import Size, check_size, scaled_size, window
+from chunkloom.engine.ops.filters import Size, check_size, scaled_size, triple, window
 from chunkloom.engine.volume import Array, Kind
 from chunkloom.errors import ParameterError
 
@@ -87,24 +88,28 @@ class Close(BoxMorphology):
 
 @dataclass(frozen=True)
 class FillHoles(Op):
-    """1 where the value is not 0, and in background enclosed by it within `reach` voxels of a chunk. uint8.
+    """1 where the value is not 0, and in background that it encloses within `reach` voxels of a chunk. uint8.
 
-    Looks as far as `reach` beyond each chunk: a hole that is larger stays open.
+    Looks as far as `reach` (one number, or z, y, x) beyond each chunk: a hole that is larger stays open.
     """
 
-    reach: int = 16
+    reach: int | tuple[int, int, int] = 16
 
     name: ClassVar[str] = "fill_holes"
     output_kind: ClassVar[Kind | None] = "mask"
     pad: ClassVar[Literal["edge", "constant", "cut"]] = "cut"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.reach <= 128:
+        if not all(0 <= n <= 128 for n in triple(self.reach)):
             raise ParameterError(f"reach is {self.reach}: expected 0 to 128 voxels")
 
     @property
     def halo(self) -> tuple[int, int, int]:
-        return (self.reach, self.reach, self.reach)
+        return triple(self.reach)
+
+    def at_level(self, factor: Sequence[float]) -> Self:
+        z, y, x = (math.ceil(n / f) for n, f in zip(triple(self.reach), factor, strict=True))
+        return dataclasses.replace(self, reach=(z, y, x))
 
     def output_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         return np.dtype(np.uint8)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from chunkloom.engine.op import Op
+from chunkloom.engine.op import DTYPES, Op
 from chunkloom.engine.volume import Array, Kind
 from chunkloom.errors import ParameterError
 
@@ -21,6 +21,10 @@ class Threshold(Op):
 
     name: ClassVar[str] = "threshold"
     output_kind: ClassVar[Kind | None] = "mask"
+
+    def __post_init__(self) -> None:
+        if self.high is not None and self.low > self.high:
+            raise ParameterError(f"low {self.low} is above high {self.high}")
 
     def output_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         return np.dtype(np.uint8)
@@ -43,7 +47,7 @@ class Cast(Op):
 
     def __post_init__(self) -> None:
         try:
-            valid = np.dtype(self.dtype).kind in "buif"
+            valid = np.dtype(self.dtype).name in DTYPES
         except TypeError:
             valid = False
         if not valid:

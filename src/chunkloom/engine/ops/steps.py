@@ -62,7 +62,14 @@ class StepOp(Op):
 
 @dataclass(frozen=True)
 class MaskStepOp(StepOp):
-    """A step whose output is labels or a mask."""
+    """A step whose output is a mask."""
+
+    output_kind: ClassVar[Kind | None] = "mask"
+
+
+@dataclass(frozen=True)
+class LabelsStepOp(StepOp):
+    """A step whose output is labels."""
 
     output_kind: ClassVar[Kind | None] = "labels"
 
@@ -112,15 +119,26 @@ class ChunkLabelsStepOp(ChunkStepOp):
     output_kind: ClassVar[Kind | None] = "labels"
 
 
+@dataclass(frozen=True)
+class ChunkMaskStepOp(ChunkStepOp):
+    """A step that makes a mask of whole chunks."""
+
+    output_kind: ClassVar[Kind | None] = "mask"
+
+
 def steps_as_ops(steps: Sequence[Step]) -> list[Op]:
     """An op for each step, in order."""
     return [_as_op(step) for step in steps]
 
 
 def _as_op(step: Step) -> Op:
+    if not step.is_segmentation:
+        return ChunkStepOp(step) if step.whole_chunks else StepOp(step)
+    # A byte says what belongs to something; ids are of more.
+    mask = step.output_info(np.float32, 1)[0].itemsize == 1
     if step.whole_chunks:
-        return ChunkLabelsStepOp(step) if step.is_segmentation else ChunkStepOp(step)
-    return MaskStepOp(step) if step.is_segmentation else StepOp(step)
+        return ChunkMaskStepOp(step) if mask else ChunkLabelsStepOp(step)
+    return MaskStepOp(step) if mask else LabelsStepOp(step)
 
 
 def resolve_chain(spec: PipelineSpec, volume: Volume) -> PipelineSpec:

@@ -10,6 +10,7 @@ import numpy as np
 
 from chunkloom.engine.chunked import ChunkedVolume
 from chunkloom.engine.sources.array import kind_of
+from chunkloom.engine.sources.schemes import open_by_scheme
 from chunkloom.engine.sources.states import FileStates, state_of, together
 from chunkloom.engine.volume import Array, Kind, Level, Volume, make_digest
 from chunkloom.errors import ChunkReadError, FormatError, ParameterError
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 LARGEST_KEPT_CHUNK = 64 << 20
 FEW = 64
 """Chunks whose states are looked at one by one."""
+MANY = 100_000
+"""More chunks than this are not looked at: a far level of a volume of terabytes."""
 
 
 class DatasetVolume(ChunkedVolume):
@@ -72,6 +75,8 @@ class DatasetVolume(ChunkedVolume):
         if chunks.size <= FEW:
             # Each has been looked at a moment ago for its neighbour.
             return together([self.chunk_state(level, (z, y, x)) for z, y, x in chunks.indices()])
+        if chunks.size > MANY:
+            return ""
         return self._states.of((level, chunks.lo, chunks.hi), lambda: array.files(box))
 
     def chunk_state(self, level: int, index: tuple[int, int, int]) -> str:
@@ -145,10 +150,15 @@ def open_volume(
         Metadata that breaks its format's rules.
     """
     text = os.fspath(path)
-    if text.startswith("synthetic://"):
+    elsewhere = open_by_scheme(text)
+    if elsewhere is not None:
+        volume: Volume = elsewhere
+        if select:
+            raise ParameterError(f"{text}: select takes positions on axes of stored arrays, not of this source")
+    elif text.startswith("synthetic://"):
         from chunkloom.engine.sources.synthetic import open_synthetic
 
-        volume: Volume = open_synthetic(text)
+        volume = open_synthetic(text)
         if select:
             raise ParameterError(f"{text} has axes z, y, x alone: there is no {', '.join(select)} to select on")
     else:

@@ -24,7 +24,6 @@ from chunkloom.errors import ParameterError, nearest
 from chunkloom.geometry import Box
 
 UNFINISHED = "chunkloom_unfinished"
-FORMATS = ("zarr2", "zarr3", "n5", "precomputed")
 _RESERVED = {
     "zarr2": ("multiscales",),
     "zarr3": ("ome",),

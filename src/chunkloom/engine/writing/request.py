@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chunkloom.engine.formats.base import DEFAULT_CODEC, codec_names
+from chunkloom.engine.formats.base import DEFAULT_CODEC, FORMATS, URL_WORDS, codec_names
 from chunkloom.engine.volume import Level, Volume
-from chunkloom.engine.writing.documents import FORMATS, StoreDescription
+from chunkloom.engine.writing.documents import StoreDescription
 from chunkloom.engine.writing.plan import ArrayPlan, plan_array
 from chunkloom.engine.writing.pyramid import coarser, coarser_box
 from chunkloom.engine.writing.record import Identity
@@ -117,7 +117,7 @@ def request_of(
     name: str | None = None,
 ) -> Request:
     """What the arguments of `materialize` ask for. Raises what it raises for options that do not fit."""
-    word = {"zarr": "zarr2"}.get(format, format)
+    word = URL_WORDS.get(format, format)
     if word not in FORMATS:
         raise ParameterError(f"unknown format {format!r}: {nearest(format, FORMATS)}")
     packing = codec or ("none" if word == "precomputed" else DEFAULT_CODEC)
