@@ -206,7 +206,11 @@ def serving_made(
     api = api_options(options)
     # Bound before anything slow: a taken port is known at once.
     listening = bind(options.host, options.port)
-    served = make(parsed)
+    try:
+        served = make(parsed)
+    except BaseException:
+        listening.close()
+        raise
     app = app_of(served, options, api)
     also = bind(options.host, 0) if ports > 1 else None
     with VolumeServer(app, listening, also, certfile=options.certfile, keyfile=options.keyfile) as server:

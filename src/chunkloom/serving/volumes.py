@@ -69,7 +69,7 @@ def volumes_to_serve(
         )
     volume = open_volume(source, select=select)
     raw: Volume = Pipeline(volume, chunk=chunk)
-    called = checked_name(name or name_of(source))
+    called = checked_name(name_of(source) if name is None else name)
     if not ops:
         return Served({called: raw}, volume.warnings, raw=called)
     result = Pipeline(volume, ops, chunk=chunk)
