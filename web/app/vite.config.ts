@@ -1,4 +1,4 @@
-import { copyFileSync, mkdirSync, readFileSync } from "node:fs";
+import { appendFileSync, copyFileSync, existsSync, mkdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { defineConfig, type Plugin } from "vite";
 import { neuroglancer } from "../viewer/neuroglancer.ts";
@@ -21,10 +21,33 @@ function sampleModel(): Plugin {
   };
 }
 
+/** Licences of what only workers bundle: Vite lists those of the page. */
+function licencesOfWorkers(): Plugin {
+  return {
+    name: "chunkloom-licences",
+    closeBundle() {
+      const listed = [
+        "onnxruntime-web",
+        "onnxruntime-common",
+        "zarrita",
+        "@zarrita/storage",
+        "numcodecs",
+        "fflate",
+      ].map((name) => {
+        const folder = at(`../node_modules/${name}`);
+        const { version, license } = JSON.parse(readFileSync(`${folder}/package.json`, "utf8"));
+        const file = `${folder}/LICENSE`;
+        return `## ${name} - ${version} (${license})\n\n${existsSync(file) ? readFileSync(file, "utf8") : ""}\n`;
+      });
+      appendFileSync(at("dist/LICENSES.md"), `\n${listed.join("\n")}`);
+    },
+  };
+}
+
 export default defineConfig({
   root: at("."),
   base: "./",
-  plugins: [...neuroglancer(), sampleModel()],
+  plugins: [...neuroglancer(), sampleModel(), licencesOfWorkers()],
   // The engine's source, not its build: one compilation for the page.
   resolve: {
     alias: [
