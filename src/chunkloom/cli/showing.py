@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -85,6 +83,9 @@ class Fetched:
 
 def fetch(server: VolumeServer, name: str, began: float) -> Fetched:
     """The middle chunk of a served volume's finest level."""
+    import urllib.error
+    import urllib.request
+
     level = server.app.volumes[name].volume.levels[0]
     index = "/".join(["0"] * len(level.channels) + [str((n - 1) // 2) for n in level.chunk_grid])
     url = f"{server.url}/{name}/zarr2/s0/{index}"
