@@ -6,8 +6,6 @@ import contextlib
 import dataclasses
 import re
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -156,6 +154,9 @@ class Fetched:
 
 def fetch(server: VolumeServer, name: str, began: float) -> Fetched:
     """The middle chunk of a served volume's finest level."""
+    import urllib.error
+    import urllib.request
+
     level = server.app.volumes[name].volume.levels[0]
     index = "/".join(["0"] * len(level.channels) + [str((n - 1) // 2) for n in level.chunk_grid])
     url = f"{server.url}/{name}/zarr2/s0/{index}"

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
+from chunkloom.engine.writing.copying import copy_file
 from chunkloom.errors import AccessError, ChunkloomError, ConflictError, ParameterError, WriteError
 from chunkloom.io import remote
 from chunkloom.io.paths import Location, parse_path
@@ -156,15 +157,7 @@ class LocalTarget(Folder, Target):
     def copy(self, path: str, key: str) -> None:
         made = self.temporary_file()
         try:
-            source = os.open(path, os.O_RDONLY)
-            try:
-                target = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-                try:
-                    _copy_all(source, target)
-                finally:
-                    os.close(target)
-            finally:
-                os.close(source)
+            copy_file(path, made)
             self.move_in(made, key)
         except OSError as error:
             raise _failed(self.path(key), error) from error
@@ -284,22 +277,6 @@ def open_target(target: str | os.PathLike[str]) -> LocalTarget | BucketTarget:
     if os.path.exists(location.base) and not os.path.isdir(location.base):
         raise ConflictError(f"{location.base} is a file: a store is a folder; choose another place, or remove the file")
     return LocalTarget(location.base.rstrip("/"))
-
-
-def _copy_all(source: int, target: int) -> None:
-    """All bytes of one file into another, within the kernel where it can."""
-    left = os.fstat(source).st_size
-    try:
-        while left > 0 and (count := os.copy_file_range(source, target, left)):
-            left -= count
-    except (OSError, AttributeError):
-        if left != os.fstat(source).st_size:
-            raise
-    while left > 0 and (data := os.read(source, min(left, 8 << 20))):
-        left -= len(data)
-        view = memoryview(data)
-        while view:
-            view = view[os.write(target, view) :]
 
 
 def _remove_folder(path: str) -> None:
