@@ -72,8 +72,9 @@ def parse_options(values: dict[str, Any]) -> ServerOptions:
         if values.get("allow_edit"):
             raise ParameterError("--allow-edit: edits are off in servers that jobs start (CHUNKLOOM_READY_FILE is set)")
         values = {**values, "ready_file": values.get("ready_file") or job_file}
-    host = values.get("host") or ("0.0.0.0" if job_file else "127.0.0.1")
-    return ServerOptions(**{**values, "host": host})
+    if values.get("host") is None:
+        values = {**values, "host": "0.0.0.0" if job_file else "127.0.0.1"}
+    return ServerOptions(**values)
 
 
 class Interrupted(BaseException):
