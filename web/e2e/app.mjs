@@ -42,6 +42,10 @@ const models = {
     "model.json": JSON.stringify({ ...described, output_shape: [10, 12, 14], input_shape: [14, 16, 18] }),
     "two_kernels.onnx": readFileSync(join(conformance, "two_kernels.onnx")),
   }),
+  ...inFolder("right", {
+    "model.json": JSON.stringify(described),
+    "two_kernels.onnx": readFileSync(join(conformance, "two_kernels.onnx")),
+  }),
   ...inFolder("quick", {
     "model.json": JSON.stringify({
       ...described,
@@ -60,7 +64,10 @@ const host = await serve(
 );
 const closed = await serve({ "": join(shared, "data") }, {}, { cors: false });
 const app = process.env.APP ?? host.url;
-const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
+const browser = await chromium.launch({
+  executablePath: "/usr/bin/chromium",
+  args: ["--no-sandbox", "--enable-unsafe-webgpu"],
+});
 const said = { seconds: {} };
 let last = Date.now();
 const lap = (name) => {
@@ -278,6 +285,26 @@ try {
   await page.click("#tab-view");
   said.pans = await pans(page);
   lap("pans");
+
+  // On the graphics processor, here one that the processor imitates: never chosen, but it can be asked for.
+  await chooseModel(`${host.url}/right/model.json`);
+  await message(/model two-kernels loaded/);
+  said.providers = {};
+  await page.click("#tab-model");
+  for (const provider of ["auto", "webgpu"]) {
+    await page.selectOption("#model-provider", provider);
+    await message(/model two-kernels loaded/);
+    await page.click("#model-form button[type=submit]");
+    await message(/ready/);
+    const values = await page.evaluate(async () => {
+      const { client, now, base } = window.chunkloom;
+      await client.call("looking", true);
+      const answer = await fetch(`${await base}/${now.computed.viewed}/zarr2/s0/0/1/9/9`);
+      return [...new Float32Array(await answer.arrayBuffer())];
+    });
+    said.providers[provider] = { runsOn: /runs on (.*)/.exec(await text("model-found"))[1], values };
+  }
+  lap("webgpu");
 
   // Steps alone.
   await page.click("#tab-model");
