@@ -117,6 +117,11 @@ def test_the_box_in_the_browsers_own_storage_is_the_zips(driven: dict[str, Any])
 def test_the_box_drawn_by_mouse_is_off_the_chunk_grid_on_every_axis(driven: dict[str, Any]) -> None:
     box = json.loads((Path(driven["out"]) / "box.json").read_text())
     assert all(lo % 64 for lo in box["lo"])
+    assert [hi // 64 - lo // 64 for lo, hi in zip(box["lo"], box["hi"], strict=True)] == [0, 1, 1]
+    # The second drag set z and x, the first y.
+    assert 0 < box["lo"][0] < box["hi"][0] < 20
+    assert (box["lo"][1], box["hi"][1]) == (driven["drawn"]["lo"][1], driven["drawn"]["hi"][1])
+    assert box["lo"][2] != driven["drawn"]["lo"][2]
     assert driven["boxLayer"][0]["type"] == "axis_aligned_bounding_box"
 
 
