@@ -117,6 +117,11 @@ def test_the_box_in_the_browsers_own_storage_is_the_zips(driven: dict[str, Any])
 def test_the_box_drawn_by_mouse_is_off_the_chunk_grid_on_every_axis(driven: dict[str, Any]) -> None:
     box = json.loads((Path(driven["out"]) / "box.json").read_text())
     assert all(lo % 64 for lo in box["lo"])
+    assert [hi // 64 - lo // 64 for lo, hi in zip(box["lo"], box["hi"], strict=True)] == [0, 1, 1]
+    # The second drag set z and x, the first y.
+    assert 0 < box["lo"][0] < box["hi"][0] < 20
+    assert (box["lo"][1], box["hi"][1]) == (driven["drawn"]["lo"][1], driven["drawn"]["hi"][1])
+    assert box["lo"][2] != driven["drawn"]["lo"][2]
     assert driven["boxLayer"][0]["type"] == "axis_aligned_bounding_box"
 
 
@@ -134,7 +139,7 @@ def test_a_new_views_chunk_waits_for_one_background_job_at_most(driven: dict[str
     [
         ("notAVolume", "is not a volume: there is no zarr.json"),
         ("cors", "ask it to send Access-Control-Allow-Origin"),
-        ("dtype", "<c8"),
+        ("dtype", "<c8; expected integers of 8 to 64 bits, floats or bool"),
         ("viewedAs", "Neuroglancer cannot show float64: raw is shown as float32, and saved as it is"),
         ("noModel", "there is no such file"),
         ("modelDoesNotFit", "takes an input of 1 x 1 x 12 x 14 x 16; model.json says 1 x 1 x 14 x 16 x 18"),
@@ -160,3 +165,11 @@ def test_a_link_shows_the_same_place_and_box(driven: dict[str, Any]) -> None:
 
 def test_the_page_is_isolated_so_that_models_use_threads(driven: dict[str, Any]) -> None:
     assert driven["isolated"]
+
+
+def test_webgpu_gives_what_wasm_gives_and_is_not_chosen_where_it_is_imitated(driven: dict[str, Any]) -> None:
+    auto, gpu = driven["providers"]["auto"], driven["providers"]["webgpu"]
+    assert "thread" in auto["runsOn"]
+    assert "WebGPU" in gpu["runsOn"]
+    assert np.ptp(auto["values"]) > 0.01
+    np.testing.assert_allclose(gpu["values"], auto["values"], atol=1e-5)

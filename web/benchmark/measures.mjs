@@ -11,6 +11,19 @@ async function timed(work) {
   return (performance.now() - began) / 1000;
 }
 
+/** Seconds of both, in turn, each first in every second round: what one leaves behind is not always the other's. */
+async function inTurn(bare, ours, rounds) {
+  const times = { bare: [], ours: [] };
+  await bare();
+  await ours();
+  for (let round = 0; round < rounds; round++) {
+    for (const which of round % 2 ? ["ours", "bare"] : ["bare", "ours"]) {
+      times[which].push(await timed(which === "ours" ? ours : bare));
+    }
+  }
+  return times;
+}
+
 /** Noise in chunks of 64³, no byte 0, as a volume. */
 export function noise(engine, n) {
   const data = new Uint8Array(n ** 3);
@@ -49,13 +62,7 @@ export async function passThrough({ engine, zarr, n, get, target, rounds }) {
     await made.materialize("v", { name: "out", put }, options);
     await end();
   }
-  const times = { bare: [], ours: [] };
-  await bare();
-  await ours();
-  for (let round = 0; round < rounds; round++) {
-    times.bare.push(await timed(bare));
-    times.ours.push(await timed(ours));
-  }
+  const times = await inTurn(bare, ours, rounds);
   const mb = n ** 3 / 1e6;
   return {
     bareMBs: mb / median(times.bare),
@@ -90,12 +97,7 @@ export async function tiles({ engine, model, ort, description, weights, counts, 
     };
     await Promise.all([lane(), lane()]);
   }
-  const times = { bare: [], ours: [] };
-  await bare();
-  for (let round = 0; round < rounds; round++) {
-    times.bare.push(await timed(bare));
-    times.ours.push(await timed(ours));
-  }
+  const times = await inTurn(bare, ours, rounds);
   return {
     barePerSecond: indices.length / median(times.bare),
     oursPerSecond: indices.length / median(times.ours),

@@ -13,6 +13,7 @@ import { chromium } from "playwright-core";
 import { build } from "vite";
 import * as zarr from "zarrita";
 import { serve } from "../e2e/server.mjs";
+import { until } from "../e2e/until.mjs";
 import * as engine from "../engine/dist/index.js";
 import * as model from "../engine/dist/ops/model.js";
 import { median, modelsOf, noise, passThrough, tiles } from "./measures.mjs";
@@ -99,11 +100,7 @@ async function firstRawChunk(browser, url) {
     const page = await context.newPage();
     const began = performance.now();
     await page.goto(`${url}/?state=${state}`);
-    await page.waitForFunction(
-      async () => (await window.chunkloom?.client.call("metrics"))?.cache.chunks > 0,
-      undefined,
-      { polling: 20, timeout: 60_000 },
-    );
+    await until(page, async () => (await window.chunkloom?.client.call("metrics"))?.cache.chunks > 0);
     if (i > 0) times.push((performance.now() - began) / 1000); // the first fills the cache
     await page.close();
   }

@@ -23,7 +23,7 @@ function target() {
 }
 
 window.measure = async (n, sample, tiny) => {
-  const said = { passThrough: await passThrough({ engine, zarr, n, get, target, rounds: 5 }) };
+  const said = { passThrough: await passThrough({ engine, zarr, n, get, target, rounds: 8 }) };
   for (const [name, each] of Object.entries(modelsOf(model.parseModel, sample, tiny))) {
     const weights = new Uint8Array(await (await fetch(`${name}.onnx`)).arrayBuffer());
     said[`${name}Tiles`] = await tiles({ engine, model, ort, weights, ...each });

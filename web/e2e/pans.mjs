@@ -25,7 +25,12 @@ export async function pans(page) {
       { ...run, ...options },
       { kind: "opfs", path: "pans.zarr" },
     );
-    running.catch(() => {});
+    let over = false;
+    running
+      .catch(() => {})
+      .finally(() => {
+        over = true;
+      });
     while ((await models()).runningBackground < 1) await pause(5);
     const grid = shape.map((n, a) => Math.ceil(n / chunk[a]));
     /** The i-th chunk of every second column, from the last row, where the run comes last. */
@@ -49,7 +54,7 @@ export async function pans(page) {
       ms.push(performance.now() - began);
       waited.push((await models()).waitedFor.at(-1));
     }
-    const still = (await models()).runningBackground;
+    const still = over ? 0 : 1;
     await client.call("cancel", 99);
     const sorted = (list) => [...list].sort((a, b) => a - b);
     const at95 = Math.ceil(0.95 * count) - 1;

@@ -53,11 +53,14 @@ export function size(bytes: number): string {
   return `${value < 10 && power > 0 ? value.toFixed(1) : Math.round(value)} ${units[power]}`;
 }
 
+/** "1 chunk", "2 chunks". */
+export const counted = (n: number, what: string) => `${n} ${what}${n === 1 ? "" : "s"}`;
+
 /** "214 chunks, 41 MiB, at most 96 MiB of memory". */
 export function planInWords(plan: Plan): string {
   const spill = plan.spills ? "; partial chunks wait on disk" : "";
   return (
-    `${plan.needed} chunks to compute, ${plan.total} to write, ${size(plan.bytesAtMost)} before compression, ` +
+    `${counted(plan.needed, "chunk")} to compute, ${plan.total} to write, ${size(plan.bytesAtMost)} before compression, ` +
     `at most ${size(plan.peakBytes)} of memory${spill}`
   );
 }

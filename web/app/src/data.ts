@@ -4,6 +4,7 @@ import { EXAMPLES } from "./examples.ts";
 import type { Shown, Source } from "./messages.ts";
 import { $, doing, element, tidy } from "./page.ts";
 import { change, client, now } from "./session.ts";
+import type { AppState } from "./state.ts";
 
 let opened: () => void = () => {};
 
@@ -12,8 +13,11 @@ export function onOpened(action: () => void): void {
   opened = action;
 }
 
-/** Opens a volume. What was made of the one before is gone. */
-export async function openData(from: Source): Promise<boolean> {
+/** What a person opens is looked at from where it begins; what a link opens, from where the link says. */
+const ANEW: Partial<AppState> = { look: undefined, box: undefined };
+
+/** Opens a volume. What was made of the one before is gone. `state` changes once it is open, and only then. */
+export async function openData(from: Source, state: Partial<AppState> = {}): Promise<boolean> {
   const typed = $("data-channel").value.trim();
   const channel = typed === "" ? undefined : Number(typed);
   return doing("opening …", async () => {
@@ -23,7 +27,7 @@ export async function openData(from: Source): Promise<boolean> {
     now.raw = await client.call("open", from, channel === undefined ? {} : { c: channel });
     now.computed = undefined;
     now.saved = undefined;
-    change({ data: "url" in from ? from.url : undefined, channel });
+    change({ data: "url" in from ? from.url : undefined, channel, ...state });
     showFound(now.raw);
     opened();
     return `found: ${now.raw.dtype}, ${now.raw.levels.length} level${now.raw.levels.length === 1 ? "" : "s"}`;
@@ -61,8 +65,7 @@ export async function pickFolder(mode: "read" | "readwrite"): Promise<FileSystem
 export function startData(): void {
   $<HTMLFormElement>("data-form").addEventListener("submit", (event) => {
     event.preventDefault();
-    change({ look: undefined, box: undefined });
-    void openData({ url: $("data-url").value.trim() });
+    void openData({ url: $("data-url").value.trim() }, ANEW);
   });
   $("data-folder").addEventListener("click", async () => {
     let folder: FileSystemDirectoryHandle | undefined;
@@ -71,8 +74,7 @@ export function startData(): void {
       return "";
     });
     if (!chosen || !folder) return;
-    change({ look: undefined, box: undefined });
-    await openData({ folder });
+    await openData({ folder }, ANEW);
   });
   $("data-examples").append(
     ...EXAMPLES.map(({ name, url, from }) => {

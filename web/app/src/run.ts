@@ -1,7 +1,7 @@
 /** The Run tab: a box of a volume saved to where it is wanted, with what it takes said before, and progress. */
 
 import { boxToWorld, type MaterializeProgress, type Vec3 } from "@chunkloom/engine";
-import { boxFromNm, gridOf, parseBox, planInWords, size, typed } from "./box.ts";
+import { boxFromNm, counted, gridOf, parseBox, planInWords, size, typed } from "./box.ts";
 import { download, keepAwake } from "./client.ts";
 import { pickFolder } from "./data.ts";
 import type { Kept, RunAsked, Shown } from "./messages.ts";
@@ -189,7 +189,7 @@ async function save(): Promise<void> {
     try {
       const result = await client.call("materialize", running, asked, target);
       const words =
-        `saved ${name}: ${result.shape.join(" × ")}, ${result.written} chunks written, ${result.skipped} empty, ` +
+        `saved ${name}: ${result.shape.join(" × ")}, ${counted(result.written, "chunk")} written, ${result.skipped} empty, ` +
         `${size(result.bytes)} in ${result.seconds.toFixed(1)} s`;
       // What was saved opens as a layer, where it can be read back.
       if (target.kind === "folder" || target.kind === "opfs") {

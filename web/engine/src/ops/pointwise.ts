@@ -27,11 +27,11 @@ const as = (data: Float32Array | Float64Array, value: number) =>
 function scaleToUnit(block: Block, low: number, high: number): Block {
   const y = workingCopy(block);
   const [lo, hi, range] = [as(y, low), as(y, high), as(y, high - low)];
-  // NumPy rounds to the array's type after each step.
-  const round = y instanceof Float32Array ? Math.fround : (v: number) => v;
+  // NumPy rounds to the array's type after each step; storing does.
   for (let i = 0; i < y.length; i++) {
     const v = y[i];
-    y[i] = round((v < lo ? lo : v > hi ? hi : v) - lo) / range;
+    y[i] = (v < lo ? lo : v > hi ? hi : v) - lo;
+    y[i] /= range;
   }
   return float32(block, y);
 }

@@ -83,7 +83,11 @@ export async function zarrArray(
     const open = version === 3 ? zarrita.open.v3 : zarrita.open.v2;
     array = await open(location, { kind: "array", ...(version === 2 && { attrs: false }) });
   } catch (thrown) {
-    throw new MetadataError(`${where}: ${(thrown as Error).message}`, { cause: thrown });
+    const why = (thrown as Error).message;
+    const expected = /dtype|data.?type/i.test(why)
+      ? "; expected integers of 8 to 64 bits, floats or bool"
+      : "";
+    throw new MetadataError(`${where}: ${why}${expected}`, { cause: thrown });
   }
   const dtype = half ? "float16" : array.dtype;
   if (!isDtype(dtype)) {
