@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from chunkloom.engine.writing.documents import UNFINISHED, StoreDescription
+from chunkloom.engine.writing.documents import StoreDescription
 from chunkloom.engine.writing.record import Identity, recorded
 from chunkloom.engine.writing.target import BESIDE, BucketTarget, LocalTarget
 from chunkloom.errors import ConflictError
+from chunkloom.io.hierarchy import UNFINISHED
 
 _ROOTS = (".zgroup", ".zattrs", ".zarray", ".zmetadata", "zarr.json", "attributes.json", "info")
 
