@@ -176,6 +176,16 @@ def test_an_unfinished_store_is_opened_with_a_warning(word, tmp_path):
     assert not any("unfinished" in text for text in open_volume(f"{word}://{tmp_path / 'a'}").warnings)
 
 
+@pytest.mark.parametrize("where", ["a", "a/0", "a/0/sub", "."])
+def test_a_target_that_is_read_from_is_refused_even_to_overwrite(where, tmp_path):
+    materialize(volume(), tmp_path / "a")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    smooth = Pipeline(open_volume(tmp_path / "a"), [ops.Gaussian(sigma=1.0)])
+    with pytest.raises(ConflictError, match="is read from"):
+        materialize(smooth, tmp_path / where, overwrite=True)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
 def test_a_failure_by_level_names_the_chunk_of_the_store(tmp_path):
     counted = Counted(volume(shape=(2, 37, 50, 41)), fails=[(0, 0, 1)])
     with pytest.raises(ChunkError, match=r"^chunk 0/0/0/0/1 of v: the sensor was off$"):
