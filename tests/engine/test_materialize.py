@@ -167,6 +167,25 @@ def test_a_failure_names_the_chunk_and_leaves_an_unfinished_store(tmp_path):
     assert counted.asked.index((0, 1, 1)) == len(counted.asked) - 1
 
 
+@pytest.mark.parametrize("word", ["zarr2", "zarr3", "n5", "precomputed"])
+def test_an_unfinished_store_is_opened_with_a_warning(word, tmp_path):
+    with pytest.raises(ChunkError):
+        materialize(Counted(volume(), fails=[(0, 1, 1)]), tmp_path / "a", box=BOX, concurrency=1, format=word)
+    assert any("unfinished" in text for text in open_volume(f"{word}://{tmp_path / 'a'}").warnings)
+    materialize(Counted(volume()), tmp_path / "a", box=BOX, concurrency=1, format=word)
+    assert not any("unfinished" in text for text in open_volume(f"{word}://{tmp_path / 'a'}").warnings)
+
+
+@pytest.mark.parametrize("where", ["a", "a/0", "a/0/sub", "."])
+def test_a_target_that_is_read_from_is_refused_even_to_overwrite(where, tmp_path):
+    materialize(volume(), tmp_path / "a")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    smooth = Pipeline(open_volume(tmp_path / "a"), [ops.Gaussian(sigma=1.0)])
+    with pytest.raises(ConflictError, match="is read from"):
+        materialize(smooth, tmp_path / where, overwrite=True)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
 def test_a_failure_by_level_names_the_chunk_of_the_store(tmp_path):
     counted = Counted(volume(shape=(2, 37, 50, 41)), fails=[(0, 0, 1)])
     with pytest.raises(ChunkError, match=r"^chunk 0/0/0/0/1 of v: the sensor was off$"):

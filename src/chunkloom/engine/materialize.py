@@ -171,6 +171,7 @@ def materialize(
     )
     stop = Stop(cancel)
     place = open_target(target)
+    start.refuse_what_is_read(place, volume)
     with locked(place):
         found = start.look(place, request.store)
         action = start.decide(found, request.identity, request.store, overwrite=overwrite, resume=resume)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from chunkloom.errors import AccessError, FormatError, VolumeNotFoundError
@@ -20,6 +21,8 @@ from chunkloom.io.store import Store
 # How far above an array the group that describes it is looked for, when no folder's name ends in .zarr or .n5.
 _MAX_PARENTS = 8
 _LEVEL = re.compile(r"^s\d+$")
+# The root attribute of a store that a run of materialize has begun and not ended.
+UNFINISHED = "chunkloom_unfinished"
 
 
 def find(store: Store, hint: FormatHint | None, separator: str | None = None) -> Pyramid | None:
@@ -35,10 +38,24 @@ def find(store: Store, hint: FormatHint | None, separator: str | None = None) ->
     if node is None:
         return None
     if node.format == "precomputed":
-        return precomputed.find(node.document, store, node.where, node.states, None)
+        found = precomputed.find(node.document, store, node.where, node.states, None)
+        return _with_notice(found, node.document, node.where)
     if node.kind == "array":
         return make_pyramid([_single_array(node, separator)])
-    return _of_group(node, separator, depth=0)
+    return _with_notice(_of_group(node, separator, depth=0), node.attributes, node.attributes_where)
+
+
+def _with_notice(found: Pyramid, attributes: Mapping[str, Any], where: str) -> Pyramid:
+    """Warned of, where the store is not finished: what is not written yet reads as the fill value."""
+    if UNFINISHED not in attributes:
+        return found
+    runs = attributes[UNFINISHED]
+    boxes = ", ".join(str(box) for box in runs.values()) if isinstance(runs, dict) else ""
+    warning = (
+        f"{where} says that the store is unfinished ({UNFINISHED}{f': box {boxes}' if boxes else ''}): chunks that are "
+        "not written yet read as the fill value. The command that began it goes on where it stopped"
+    )
+    return replace(found, warnings=(warning, *found.warnings))
 
 
 def names_a_scale(location: Location) -> bool:
@@ -250,8 +267,6 @@ def _natural(name: str) -> tuple[Any, ...]:
 
 def _with_sizes_by_shape(levels: list[Level]) -> list[Level]:
     """Levels for which no metadata gives a size, sized by how much smaller than the first they are."""
-    from dataclasses import replace
-
     from chunkloom.geometry import same_voxel_size
 
     if len(levels) < 2 or len({level.meta.spatial_shape for level in levels}) != len(levels):

@@ -223,6 +223,12 @@ class StoredArray:
         location = self._level.store.location
         return f"{location.base.rstrip('/')}/{self._stored_key(index)}" if location.is_local else None
 
+    @property
+    def folder(self) -> str | None:
+        """The local folder of the array, None for a remote one."""
+        location = self._level.store.location
+        return location.base if location.is_local else None
+
     def _stored_key(self, index: tuple[int, ...]) -> str:
         if self.stored_layout is None:
             raise ParameterError(f"{self.meta.path} has no stored chunks of its own to send on")

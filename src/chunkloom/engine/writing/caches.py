@@ -29,12 +29,15 @@ def caches_of(volume: Volume) -> list[ChunkCache]:
     """Every cache that a volume or what it is made of keeps chunks in."""
     from chunkloom.engine.chunked import process_cache
 
-    found: dict[int, ChunkCache] = {id(process_cache()): process_cache()}
+    caches = (getattr(one, "cache", None) for one in made_of(volume))
+    found = {id(cache): cache for cache in (process_cache(), *caches) if isinstance(cache, ChunkCache)}
+    return list(found.values())
+
+
+def made_of(volume: Volume) -> Iterator[Volume]:
+    """A volume, and every volume that it reads."""
     waiting: list[Any] = [volume]
     while waiting:
         one = waiting.pop()
-        cache = getattr(one, "cache", None)
-        if isinstance(cache, ChunkCache):
-            found[id(cache)] = cache
+        yield one
         waiting += [v for v in (getattr(one, "source", None), *getattr(one, "stages", ())) if isinstance(v, Volume)]
-    return list(found.values())

@@ -22,8 +22,8 @@ from chunkloom.engine.formats.zarr3 import Zarr3
 from chunkloom.engine.volume import Array, Kind, Level, Volume
 from chunkloom.errors import ParameterError, nearest
 from chunkloom.geometry import Box
+from chunkloom.io.hierarchy import UNFINISHED
 
-UNFINISHED = "chunkloom_unfinished"
 _RESERVED = {
     "zarr2": ("multiscales",),
     "zarr3": ("ome",),

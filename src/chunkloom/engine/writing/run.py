@@ -195,6 +195,8 @@ class ArrayWriter:
                     return
                 try:
                     self._one(read, stored, index)
+                except MemoryError as failure:
+                    self._stop(ChunkError(f"{self._name_of(index)}: {_reason(failure)}. Choose smaller chunks"))
                 except BaseException as failure:
                     self._stop(failure)
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from chunkloom.engine.writing.documents import UNFINISHED, StoreDescription
+from chunkloom.engine.volume import Volume
+from chunkloom.engine.writing.caches import made_of
+from chunkloom.engine.writing.documents import StoreDescription
 from chunkloom.engine.writing.record import Identity, recorded
 from chunkloom.engine.writing.target import BESIDE, BucketTarget, LocalTarget
 from chunkloom.errors import ConflictError
+from chunkloom.io.hierarchy import UNFINISHED
 
 _ROOTS = (".zgroup", ".zattrs", ".zarray", ".zmetadata", "zarr.json", "attributes.json", "info")
 
@@ -134,6 +138,27 @@ def decide(found: Found, identity: Identity, store: StoreDescription, *, overwri
     if found.finished is not None:
         what = found.finished[0].difference(identity) if found.finished[0] != identity else "this store already"
     raise ConflictError(f"{found.name} holds {what}: replace it with overwrite (--overwrite), or write elsewhere")
+
+
+def refuse_what_is_read(place: LocalTarget | BucketTarget, volume: Volume) -> None:
+    """Refuse a target that is, holds or lies in an array that the volume is read from: it would be written over.
+
+    Raises
+    ------
+    ConflictError
+    """
+    if not isinstance(place, LocalTarget):
+        return
+    target = os.path.realpath(place.name)
+    for one in made_of(volume):
+        for number in range(len(one.levels)):
+            stored = one.stored(number)
+            folder = None if stored is None else stored.folder
+            if folder is None:
+                continue
+            read = os.path.realpath(folder)
+            if os.path.commonpath([target, read]) in (target, read):
+                raise ConflictError(f"{place.name} is where {folder} is read from: write to a folder of its own")
 
 
 def prepare(place: LocalTarget | BucketTarget, found: Found, action: Begin) -> None:
