@@ -12,6 +12,7 @@ from typing import NoReturn
 import click
 
 from chunkloom import __version__
+from chunkloom.cli.blockwise import blockwise
 from chunkloom.cli.demo import demo
 from chunkloom.cli.doctor import doctor
 from chunkloom.cli.infer import infer
@@ -39,7 +40,7 @@ def commands() -> None:
         load_plugins()
 
 
-for command in (demo, inspect, view, ops, serve, infer, yaml, models, materialize, plugins, doctor):
+for command in (demo, inspect, view, ops, serve, infer, yaml, models, materialize, blockwise, plugins, doctor):
     commands.add_command(command)
 
 
