@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from blockwise_model import SHAPE, VOXEL_NM, box_mean_model
 
+from blockwise_model import SHAPE, VOXEL_NM, box_mean_model
 from chunkloom.engine.sources import array_volume
 
 

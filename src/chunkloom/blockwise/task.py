@@ -169,7 +169,7 @@ def _boxes(config: Config, given: Any) -> tuple[Roi, ...]:
             raise config.error(where, f"found {entry!r}: expected offset and shape, in nm")
         config.document.check_keys(where, entry, ["offset", "shape"])
         for key in ("offset", "shape"):
-            values = entry.get(key)
+            values: Any = entry.get(key)
             numbers = isinstance(values, list) and len(values) == 3
             if not numbers or not all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
                 raise config.error((*where, key), f"found {values!r}: expected three numbers of nm, z, y, x")
@@ -200,7 +200,7 @@ def _channels(config: Config, given: Any) -> tuple[Any, ...] | None:
             if not listed or not all(type(one) is int and one >= 0 for one in listed):
                 raise config.error((*where, name), f"found {index!r}: expected a channel's number, or a list of them")
         return tuple((str(n), tuple(i) if isinstance(i, list) and len(i) > 1 else _one(i)) for n, i in given.items())
-    names = [given] if isinstance(given, str) else given
+    names: Any = [given] if isinstance(given, str) else given
     if not isinstance(names, list) or not names or not all(isinstance(one, str) for one in names):
         raise config.error(where, f"found {given!r}: expected names of channels, or names with their numbers")
     if len(set(names)) != len(names):

@@ -11,6 +11,7 @@ from chunkloom.blockwise.work import loaded
 from chunkloom.errors import ChunkloomError
 from chunkloom.jobs.spec import JobSpec, JobStatus
 
+A_DAY_S = 86_400.0  # a scheduler under load takes its time, and no worker is urgent
 REGION = "CHUNKLOOM_BLOCKWISE_REGION"
 
 
@@ -66,7 +67,7 @@ def run_as_job(path: str, number: int) -> None:
 
     install_cleanup_handlers()
     task = load_task(path)
-    scheduler = scheduler_for(replace(site_profile(), submit_timeout_s=1e8))
+    scheduler = scheduler_for(replace(site_profile(), submit_timeout_s=A_DAY_S))
     job = submit_job(worker_spec(task, number), scheduler)
     report = job.wait(poll_s=0.1 if scheduler.name == "local" else 2.0)
     started_jobs().forget(job)

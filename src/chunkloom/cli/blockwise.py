@@ -20,7 +20,7 @@ EVERY_S = 5.0
 
 
 @click.command()
-@click.argument("tasks", nargs=-1, required=True, metavar="TASK.yaml…")
+@click.argument("task", nargs=-1, required=True)
 @click.option("--client", is_flag=True, help="Work for a master: it starts its workers so.")
 @click.option("--serial", is_flag=True, help="All blocks in this process, one after the other.")
 @click.option("--max-failures", type=click.IntRange(1), metavar="N", help="Compute no further block once N failed.")
@@ -28,7 +28,7 @@ EVERY_S = 5.0
 @click.option("--json", "as_json", is_flag=True, help="Print the summary of each task as one JSON object.")
 @click.option("--log-level", type=LOG_LEVELS, default="warning", show_default=True, help="How much to tell.")
 def blockwise(
-    tasks: tuple[str, ...],
+    task: tuple[str, ...],
     client: bool,
     serial: bool,
     max_failures: int | None,
@@ -36,7 +36,9 @@ def blockwise(
     as_json: bool,
     log_level: str,
 ) -> int:
-    """Compute a whole volume block by block, and write it. Stopped or killed, the same command goes on where it was.
+    """Compute the whole volume of each TASK, a YAML file, block by block, and write it.
+
+    Stopped or killed, the same command goes on where it was.
 
     Exits 0 when every block of every task is written, 1 when one is not, 2 for a task that does not fit.
     """
@@ -48,23 +50,23 @@ def blockwise(
     from chunkloom.blockwise.task import load_task
 
     with running.ending_cleanly():
-        loaded = [load_task(path) for path in tasks]
+        loaded = [load_task(path) for path in task]
         if client:
             from chunkloom.blockwise.worker import REGION, work
 
             work(loaded[0], int(os.environ.get(REGION, "0")))
             return 0
         # All of them before the first: a mistake in the last must not show after a night.
-        prepared = [precheck(task) for task in loaded]
+        prepared = [precheck(one_task) for one_task in loaded]
         for one in prepared:
             say_plan(one)
         if dry_run:
             return 0
         complete = True
-        for task in loaded:
-            follow = following(task.task_name) if not as_json else None
-            summary = run(task, serial=serial, max_failures=max_failures, progress=follow)
-            report(task.task_name, summary, as_json)
+        for one_task in loaded:
+            follow = following(one_task.task_name) if not as_json else None
+            summary = run(one_task, serial=serial, max_failures=max_failures, progress=follow)
+            report(one_task.task_name, summary, as_json)
             complete &= summary.complete
     return 0 if complete else 1
 
