@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -194,10 +195,18 @@ def test_a_dry_run_writes_nothing_and_loads_no_model(write_task, tmp_path):
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
 
 
-@pytest.mark.parametrize("victim", ["master", "worker", "both"])
-def test_a_killed_run_is_gone_on_with_and_computes_only_what_was_in_flight(write_task, whole, tmp_path, victim):
-    (tmp_path / "slow").mkdir()
-    (tmp_path / "slow" / "sitecustomize.py").write_text("")
+VICTIMS = ("master", "worker", "both")
+# How many blocks are finished when the kill comes: one each, and with --long ten each.
+MOMENTS = [(victim, 6) for victim in VICTIMS]
+MOMENTS += [
+    pytest.param(victim, moment, marks=pytest.mark.long)
+    for victim in VICTIMS
+    for moment in random.Random(3).sample(range(34), 10)
+]
+
+
+@pytest.mark.parametrize(("victim", "moment"), MOMENTS)
+def test_a_killed_run_is_gone_on_with_and_computes_only_what_was_in_flight(write_task, whole, tmp_path, victim, moment):
     task = write_task(workers=2)
     counted = tmp_path / "computed"
     plugin = Path(os.environ["CHUNKLOOM_HOME"]) / "plugins"
@@ -215,7 +224,7 @@ def test_a_killed_run_is_gone_on_with_and_computes_only_what_was_in_flight(write
         env={**os.environ, "CHUNKLOOM_SITE": "local"},
     )
     end = time.monotonic() + 60
-    while len(markers(tmp_path)) < 6:
+    while len(markers(tmp_path)) < moment or not workers_of(tmp_path):
         assert process.poll() is None, process.stderr.read()
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -293,3 +302,59 @@ def test_a_volume_of_another_voxel_size_than_the_models(write_task, tmp_path):
     done = command(write_task(data_path=str(tmp_path / "eight.zarr")), "--dry-run")
     assert done.returncode == 0
     assert "was made for voxels of" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "says"),
+    [
+        ({"output_path": "/tmp/out"}, True, "zarr"),
+        ({"output_path": None}, False, "output_path is missing"),
+        ({"task_name": None}, False, "task_name is missing"),
+        ({"workers": 0}, True, "workers"),
+        ({"workers": "two"}, True, "whole number"),
+        ({"fit": "shrunk"}, True, "did you mean 'shrink'"),
+        ({"format": "n5"}, True, "zarr2, zarr3"),
+        ({"block_size": [8, 8]}, True, "voxels z, y, x"),
+        ({"bounding_boxes": [{"offset": [0, 0, 0]}]}, True, "bounding_boxes[0].shape"),
+        ({"bounding_boxes": [{"offset": [1e6, 0, 0], "shape": [8, 8, 8]}]}, False, "holds no whole voxel"),
+        ({"separate_bounding_boxes_zarrs": True}, True, "one box"),
+        ({"output_channels": ["nothing"]}, False, "mean, negative"),
+        ({"output_channels": {"a": 2}}, False, "has 2, from 0"),
+        ({"output_channels": ["mean", "mean"]}, True, "twice"),
+        ({"track_progress": "yes"}, True, "true or false"),
+        ({"models": []}, True, "expected one"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_a_task_that_does_not_fit_is_refused_by_name_before_anything_is_written(
+    write_task, tmp_path, change, line, says
+):
+    done = command(write_task(**change))
+    assert (done.returncode, len(done.stderr.strip().splitlines())) == (2, 1), done.stderr
+    assert says in done.stderr
+    assert ("task.yaml, line" in done.stderr) == line
+    assert not (tmp_path / "out.zarr").exists()
+    assert not list(tmp_path.glob("tmp_flow*"))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_sample_model_on_real_em(write_task, shared, tmp_path, workers):
+    task = write_task(
+        data_path=str(shared / "data" / "fibsem.zarr" / "raw"),
+        models=[{"type": "onnx", "path": "fibsem-membrane"}],
+        json_data=None,
+        workers=workers,
+        bounding_boxes=[{"offset": [101, 203, 305], "shape": [300, 600, 1000]}],
+    )
+    done = command(task, "--json")
+    assert done.returncode == 0, done.stderr
+    prepared = loaded(load_task(task))
+    materialize(prepared.pipeline, tmp_path / "same.zarr", format="zarr2")
+    found = open_volume(tmp_path / "out.zarr" / "membrane").read()
+    same = open_volume(tmp_path / "same.zarr").read()
+    same = same[0] if same.ndim == 4 else same
+    box = prepared.plan.regions[0].box
+    assert box.shape == (29, 59, 99)
+    np.testing.assert_array_equal(found[box.index()], same[box.index()])
+    assert np.count_nonzero(found) == np.count_nonzero(found[box.index()]) > 0

@@ -103,6 +103,11 @@ class Store:
                 )
         return True
 
+    def tidy(self) -> None:
+        """Remove chunks that a killed worker left half written."""
+        for left in self.folder.glob(".writing-*"):
+            left.unlink(missing_ok=True)
+
     def create(self) -> None:
         """Write the metadata, the root's last."""
         self.folder.mkdir(parents=True, exist_ok=True)

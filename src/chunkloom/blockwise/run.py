@@ -112,6 +112,7 @@ def run(
     for store in prepared.stores:
         if not store.check():
             store.create()
+        store.tidy()
     prepared.progress.begin(prepared.identity(), resume=task.track_progress)
     skipped = count_done(prepared)
     total = sum(1 for number in range(len(prepared.plan.regions)) for _ in prepared.plan.indices(number))
