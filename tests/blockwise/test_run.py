@@ -113,6 +113,8 @@ def test_workers_write_what_one_process_does(write_task, whole, tmp_path, worker
     summary = json.loads(done.stdout)
     assert (summary["blocks"], summary["done"], summary["complete"]) == (36, 36, True)
     np.testing.assert_allclose(open_volume(tmp_path / "out.zarr" / "mean").read(), whole, atol=1e-5)
+    status = json.loads((tmp_path / "tmp_flow_daisy_progress_a_b_run" / "status.json").read_text())
+    assert (status["state"], status["done"]) == ("ended", 36)
     again = command(write_task(workers=workers, task_name="a:b run"), "--json")
     assert (again.returncode, json.loads(again.stdout)["skipped"]) == (0, 36)
 
@@ -278,6 +280,8 @@ def test_ctrl_c_leaves_no_worker(write_task, tmp_path):
         assert process.poll() is None, process.stderr.read()
         assert time.monotonic() < end
         time.sleep(0.02)
+    second = command(tmp_path / "task.yaml", "--serial")
+    assert (second.returncode, "another run" in second.stderr) == (2, True)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=30)
     assert process.returncode == 130, said

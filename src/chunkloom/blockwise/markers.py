@@ -5,6 +5,7 @@ A marker is made after its block's chunks are durable; it is named by the region
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -18,7 +19,7 @@ from chunkloom.engine.formats.base import number_text
 from chunkloom.errors import ConflictError, WriteError
 from chunkloom.geometry import Box, Grid
 
-IDENTITY = "task.json"
+IDENTITY, STATUS = "task.json", "status.json"
 
 
 def marker_name(grid: Grid, box: Box) -> str:
@@ -64,6 +65,11 @@ class Progress:
     @property
     def failures(self) -> Path:
         return self.folder / "failures"
+
+    def tell(self, status: Mapping[str, Any]) -> None:
+        """Keep how the run is doing, for whoever looks; a run does not fail over it."""
+        with contextlib.suppress(OSError):
+            _written(self.folder / STATUS, json.dumps(status))
 
     def done(self, name: str) -> bool:
         return (self.folder / name).exists()

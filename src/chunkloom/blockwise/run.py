@@ -15,6 +15,8 @@ from typing import Any
 from chunkloom.blockwise.markers import failed
 from chunkloom.blockwise.task import BlockwiseTask
 from chunkloom.blockwise.work import Prepared, loaded, planned
+from chunkloom.engine.writing.lock import locked
+from chunkloom.engine.writing.target import LocalTarget
 from chunkloom.errors import ConflictError, MissingExtraError
 
 logger = logging.getLogger(__name__)
@@ -98,17 +100,24 @@ def run(
     max_failures
         Compute no further block once so many failed.
     progress
-        Called with finished and planned blocks, once a second.
+        Called with finished and planned blocks, once a second. The same is in `status.json` in the folder of progress.
 
     Raises
     ------
     ChunkloomError
-        Something does not fit, before anything is written; or the workers could not be started.
+        Something does not fit, or another master runs this task; before anything is written.
     """
     _daisy()
     began = time.monotonic()
-    seconds = {}
     prepared = precheck(task)
+    with locked(LocalTarget(str(task.progress_dir))):
+        return _run(prepared, began, serial, max_failures, progress)
+
+
+def _run(
+    prepared: Prepared, began: float, serial: bool, max_failures: int | None, progress: Follow | None
+) -> BlockwiseSummary:
+    task, seconds = prepared.task, {}
     for store in prepared.stores:
         if not store.check():
             store.create()
@@ -125,7 +134,7 @@ def run(
                 run_region(prepared, number, worker)
         seconds["blocks"] = time.monotonic() - began
     failures = failed(prepared.progress.failures)
-    return BlockwiseSummary(
+    summary = BlockwiseSummary(
         blocks=total,
         done=count_done(prepared) - skipped,
         skipped=skipped,
@@ -134,6 +143,8 @@ def run(
         unwritten_voxels=prepared.plan.unwritten,
         seconds=seconds,
     )
+    prepared.progress.tell({"state": "ended", **summary.to_dict()})
+    return summary
 
 
 def run_region(prepared: Prepared, number: int, worker: Prepared | None) -> None:
@@ -216,15 +227,18 @@ def count_done(prepared: Prepared) -> int:
 
 @contextmanager
 def following(prepared: Prepared, total: int, follow: Follow | None) -> Iterator[None]:
-    """Report the number of markers once a second while the block runs."""
-    if follow is None:
-        yield
-        return
-    stop = threading.Event()
+    """Report the number of markers once a second while the block runs: to the status file, and to `follow`."""
+    stop, began = threading.Event(), time.time()
+
+    def report() -> None:
+        done = count_done(prepared)
+        prepared.progress.tell({"state": "running", "blocks": total, "finished": done, "began": began})
+        if follow is not None:
+            follow(done, total)
 
     def watch() -> None:
         while not stop.wait(1):
-            follow(count_done(prepared), total)
+            report()
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
@@ -233,7 +247,7 @@ def following(prepared: Prepared, total: int, follow: Follow | None) -> Iterator
     finally:
         stop.set()
         thread.join()
-    follow(count_done(prepared), total)
+    report()
 
 
 @contextmanager
