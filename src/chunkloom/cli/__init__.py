@@ -13,6 +13,7 @@ import click
 
 from chunkloom import __version__
 from chunkloom.cli.app import app
+from chunkloom.cli.blockwise import blockwise
 from chunkloom.cli.dashboard import dashboard, view
 from chunkloom.cli.demo import demo
 from chunkloom.cli.doctor import doctor
@@ -42,7 +43,7 @@ def commands() -> None:
 
 
 for command in (
-    *(app, dashboard, demo, doctor, infer, inspect, materialize, models, network),
+    *(app, blockwise, dashboard, demo, doctor, infer, inspect, materialize, models, network),
     *(ops, plugins, serve, view, yaml),
 ):
     commands.add_command(command)

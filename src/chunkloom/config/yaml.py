@@ -43,6 +43,8 @@ BLOCKWISE_KEYS = [
     "cross_channels",
     "block_size",
     "output_channels",
+    "fit",
+    "format",
 ]
 KEYS = SESSION_KEYS + BLOCKWISE_KEYS
 LAYER_KEYS = ["name", "path", "layer_type", "shader", "blend", "disable_meshes"]

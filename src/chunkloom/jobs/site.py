@@ -151,6 +151,8 @@ def _members(cls: Any, data: Any, where: str, without: tuple[str, ...] = ()) -> 
 
 def _number(value: Any, *, whole: bool, where: str) -> Any:
     fits = isinstance(value, int) if whole else isinstance(value, int | float)
-    if isinstance(value, bool) or not fits or not 0 <= value < 1e9:
-        raise ParameterError(f"{where}: expected a {'whole ' if whole else ''}number of at least 0, found {value!r}")
+    if isinstance(value, bool) or not fits or not 0 <= value <= 1e6:
+        raise ParameterError(
+            f"{where}: expected a {'whole ' if whole else ''}number from 0 to 1000000, found {value!r}"
+        )
     return value
