@@ -29,8 +29,8 @@ log = logging.getLogger(__name__)
 
 OCTETS = b"application/octet-stream"
 LOOKED = "looked"
-WATCH_AFTER_S = 0.005
-"""Who waits for a file is watched for hanging up from then on: to begin with it costs as much as the read itself."""
+WATCH_AFTER_S = 0.02
+"""Who waits for stored bytes is watched for hanging up from then on: to begin with it costs as much as a read."""
 MISSING = answers.refusal(404, "all fill value: not stored")
 COMPUTE = answers.refusal(500, "this chunk has to be computed")  # never sent
 
@@ -192,7 +192,7 @@ class Chunks:
             gone[0].add_done_callback(wake)
 
         later = None
-        if scheduler is self.app.readers:
+        if scheduler is not self.app.scheduler:
             later = loop.call_later(WATCH_AFTER_S, watch)
         else:
             watch()
