@@ -33,8 +33,9 @@ _PLAIN = re.compile(r"[A-Za-z0-9.-]{0,64}")
 
 OCTETS = b"application/octet-stream"
 LOOKED = "looked"
-WATCH_AFTER_S = 0.02
-"""Who waits for stored bytes is watched for hanging up from then on: to begin with it costs as much as a read."""
+WATCH_AFTER_S = 0.05
+"""Who waits is watched for hanging up from then on: to begin with it costs as much as reading a chunk, and what is
+answered sooner is not worth it."""
 MISSING = answers.refusal(404, "all fill value: not stored")
 COMPUTE = answers.refusal(500, "this chunk has to be computed")  # never sent
 
@@ -198,18 +199,13 @@ class Chunks:
             gone.append(loop.create_task(_disconnected(receive)))
             gone[0].add_done_callback(wake)
 
-        later = None
-        if scheduler is not self.app.scheduler:
-            later = loop.call_later(WATCH_AFTER_S, watch)
-        else:
-            watch()
+        later = loop.call_later(WATCH_AFTER_S, watch)
         try:
             await woken
             return _settled(claim, asked)
         finally:
             claim.release()
-            if later is not None:
-                later.cancel()
+            later.cancel()
             for task in gone:
                 task.cancel()
 
