@@ -168,6 +168,14 @@ def test_metadata_written_anew_are_said_and_nothing_is_decoded_by_the_old(serve,
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
+    """Has validators that nobody should copy as they are."""
+
+    def end_headers(self):
+        self.send_header("ETag", 'W/"a \\"b\\", c"')
+        super().end_headers()
+
+    protocol_version = "HTTP/1.1"
+
     def log_message(self, *_):
         pass
 
@@ -196,6 +204,15 @@ def test_what_changed_elsewhere_is_seen_when_everything_is_forgotten(serve, else
     assert ask(server, "/api/cache", method="DELETE", headers={"X-Chunkloom-Token": TOKEN})[0] == 200
     status, other, changed = ask(server, asked, headers={"If-None-Match": headers["etag"]})
     assert (status, other["etag"] != headers["etag"], changed != body) == (200, True, True)
+
+
+def test_a_validator_of_another_server_makes_a_proper_one_of_ours(serve, elsewhere):
+    folder, url = elsewhere
+    server = serve({"a": Pipeline(open_volume(f"{url}/{zarr2(folder / 'a.zarr', BLOSC).name}"))})
+    etag = ask(server, "/a/zarr2/s0/1/3/0")[1]["etag"]
+    assert etag[0] == etag[-1] == '"'
+    assert not set(etag[1:-1]) & set('" ,\\')
+    assert ask(server, "/a/zarr2/s0/1/3/0", headers={"If-None-Match": etag})[0] == 304
 
 
 def test_looking_takes_a_small_part_of_the_time(monkeypatch):

@@ -12,6 +12,7 @@ import pytest
 from chunkloom import Pipeline, array_volume
 
 from .conftest import READERS, read_with_tensorstore
+from .test_app import ask
 
 RNG = np.random.default_rng(3)
 SHAPE = (37, 50, 41)
@@ -124,3 +125,12 @@ def test_metadata_is_strict_json_with_the_fill_value_of_the_dtype(serve):
     server = serve({"a": array_volume(values("bool"))})
     with urllib.request.urlopen(f"{server.url}/a/zarr2/s0/.zarray") as answer:
         assert json.load(answer)["fill_value"] is False
+
+
+@pytest.mark.parametrize("corner", [(0, 0, 0), (16, -8, 4), (16, -8, 3.7)], ids=str)
+def test_a_corner_that_precomputed_does_not_hold_is_said_once(serve, caplog, corner):
+    volume = array_volume(np.zeros((8, 8, 8), np.uint8), voxel_size_nm=(8, 8, 4), corner_nm=corner)
+    server = serve({"a": volume})
+    for _ in range(2):
+        assert ask(server, "/a/precomputed/info")[0] == 200
+    assert caplog.text.count("not of whole voxels") == (corner[2] == 3.7)

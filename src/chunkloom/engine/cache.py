@@ -65,6 +65,18 @@ class ByteCache:
                 _, (_, size) = self._held.popitem(last=False)
                 self.used -= size
 
+    def drop(self, key: Hashable) -> None:
+        """Forget what is kept under `key`, if anything."""
+        with self._lock:
+            old = self._held.pop(key, None)
+            if old is not None:
+                self.used -= old[1]
+
+    def values(self) -> list[Any]:
+        """All that is kept."""
+        with self._lock:
+            return [value for value, _ in self._held.values()]
+
     def shrink(self, limit: int) -> None:
         """From now on at most `limit` bytes; what was used longest ago goes."""
         with self._lock:

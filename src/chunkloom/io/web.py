@@ -13,8 +13,8 @@ import struct
 import threading
 import time
 from collections import defaultdict
-from functools import cache
-from typing import Any, Final
+from functools import cache, lru_cache
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
 TIMEOUT_S = 20.0
@@ -37,7 +37,7 @@ class _UnusualError(Exception):
 
 
 _lock = threading.Lock()
-_idle: defaultdict[tuple[str, str], list[tuple[float, Any]]] = defaultdict(list)
+_idle: defaultdict[Place, list[tuple[float, Any]]] = defaultdict(list)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_idle.clear)  # two processes must not read one answer
 
@@ -47,20 +47,19 @@ def get(root: str, path: str, query: str = "") -> Found | Elsewhere | None:
 
     None where the server says 404, `ELSEWHERE` for everything unusual.
     """
-    if _proxied():
-        return ELSEWHERE
-    parts = urlsplit(root)
-    place = (parts.scheme, parts.netloc)
-    if not parts.hostname or parts.path or "@" in parts.netloc:
+    place = _place(root)
+    if place is None:
         return ELSEWHERE
     # What is written in a request must not end it.
     target = quote(f"/{path.lstrip('/')}") + query
     if not target.isascii() or any(c in target for c in " \r\n\t#"):
         return ELSEWHERE
-    request = f"GET {target} HTTP/1.1\r\nHost: {parts.netloc}\r\nUser-Agent: chunkloom\r\nAccept: */*\r\n\r\n".encode()
+    request = (
+        f"GET {target} HTTP/1.1\r\nHost: {place.authority}\r\nUser-Agent: chunkloom\r\nAccept: */*\r\n\r\n".encode()
+    )
     for kept in (True, False):
         try:
-            connection = _taken(place) if kept else _opened(parts.scheme, parts.hostname, parts.port)
+            connection = _taken(place) if kept else _opened(place)
             if connection is None:
                 continue
         except (OSError, ValueError):
@@ -128,15 +127,40 @@ def _body(connection: Any, first: bytes, length: int) -> bytes:
     return b"".join(parts)
 
 
-def _opened(scheme: str, host: str, port: int | None) -> Any:
-    made: Any = socket.create_connection((host, port or (443 if scheme == "https" else 80)), TIMEOUT_S)
+class Place(NamedTuple):
+    """A web server."""
+
+    scheme: str
+    authority: str
+    host: str
+    port: int
+
+
+@lru_cache(maxsize=64)
+def _place(root: str) -> Place | None:
+    """The server of `http://host:port`; None for what is no such address."""
+    try:
+        parts = urlsplit(root)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:
+        return None
+    if not parts.hostname or parts.path or "@" in parts.netloc:
+        return None
+    return Place(parts.scheme, parts.netloc, parts.hostname, port)
+
+
+def _opened(place: Place) -> Any:
+    if _proxied():
+        raise ConnectionError("behind a proxy")
+    scheme = place.scheme
+    made: Any = socket.create_connection((place.host, place.port), TIMEOUT_S)
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if scheme == "http" and hasattr(socket, "SO_RCVTIMEO"):
         # The system counts the time: `settimeout` would have every call wait for the connection to be ready first.
         made.settimeout(None)
         for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
             made.setsockopt(socket.SOL_SOCKET, option, struct.pack("@ll", int(TIMEOUT_S), 0))
-    return made if scheme == "http" else _tls().wrap_socket(made, server_hostname=host)
+    return made if scheme == "http" else _tls().wrap_socket(made, server_hostname=place.host)
 
 
 @cache
@@ -146,7 +170,7 @@ def _tls() -> Any:
     return ssl.create_default_context()
 
 
-def _taken(place: tuple[str, str]) -> Any | None:
+def _taken(place: Place) -> Any | None:
     now = time.monotonic()
     with _lock:
         waiting = _idle[place]
@@ -158,7 +182,7 @@ def _taken(place: tuple[str, str]) -> Any | None:
     return None
 
 
-def _keep(place: tuple[str, str], connection: Any) -> None:
+def _keep(place: Place, connection: Any) -> None:
     with _lock:
         waiting = _idle[place]
         waiting.append((time.monotonic(), connection))

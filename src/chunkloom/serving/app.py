@@ -21,14 +21,13 @@ from chunkloom.engine.cache import ByteCache
 from chunkloom.engine.demand import Scheduler
 from chunkloom.engine.formats import FORMATS as FORMAT_WORDS
 from chunkloom.engine.formats import URL_WORDS
-from chunkloom.engine.sources.states import FRESH_S
 from chunkloom.engine.volume import Volume
 from chunkloom.errors import FormatError, ParameterError
 from chunkloom.serving import answers, listing
 from chunkloom.serving.access import ApiOptions
 from chunkloom.serving.ahead import Ahead
 from chunkloom.serving.answers import Answer, Receive, Scope, Send
-from chunkloom.serving.chunks import Asked, Chunks, client_of
+from chunkloom.serving.chunks import LOOKED, Asked, Chunks, client_of
 from chunkloom.serving.events import Change
 from chunkloom.serving.folders import Folder, answer_file
 from chunkloom.serving.gate import Gate
@@ -42,6 +41,9 @@ WORDS = FORMAT_WORDS
 ENCODED_BYTES = 512 << 20
 
 FETCHERS = 16
+FRESH_S = 2.0
+"""For how long an answer is sent again without a look at the stored data behind it."""
+LOOK_S = 0.02
 READS = ("GET", "HEAD")
 
 
@@ -51,6 +53,7 @@ class Kept:
 
     answer: Answer
     until: float
+    asked: Asked
 
 
 class ChunkApp:
@@ -141,7 +144,26 @@ class ChunkApp:
             # A volume replaced or gone while its chunk was made must not answer the next request, nor must what was
             # read before everything was forgotten.
             if self.current(asked.served) and asked.generation == self.generation:
-                self.encoded.put(asked.path, Kept(made, until), made.nbytes)
+                self.encoded.put(asked.path, Kept(made, until, asked), made.nbytes)
+
+    def look(self, kept: Kept) -> str:
+        """Look at the stored data behind a kept answer and, as one is at it, behind others of its volume.
+
+        An answer is good again, or forgotten. In a thread, and not for long: each look at one alone would cost as much
+        as the answer itself.
+        """
+        began = time.monotonic()
+        for each in [kept, *self.encoded.values()]:
+            if each.until > began or each.asked.served is not kept.asked.served:
+                continue
+            asked = each.asked
+            if asked.etag(asked.served.state(asked.key)) == each.answer.etag:
+                each.until = time.monotonic() + FRESH_S
+            else:
+                self.encoded.drop(asked.path)
+            if time.monotonic() - began > LOOK_S:
+                break
+        return LOOKED
 
     def add_folder(self, name: str, folder: Folder) -> None:
         """Serve files that are no volume's under `name`."""
@@ -244,7 +266,7 @@ class ChunkApp:
             return answers.refusal(404, f"no such file or chunk in {served.name}/{word}: {below!r}")
         kept: Kept | None = self.encoded.peek(scope["path"])
         asked = Asked(scope["path"], served, word, key, pinned, client_of(scope), self.generation)
-        return await self._chunks.answer(asked, scope, receive, None if kept is None else kept.answer)
+        return await self._chunks.answer(asked, scope, receive, kept)
 
     def _index(self) -> bytes:
         listing: dict[str, Any] = {

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import logging
+import re
+import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,13 +25,17 @@ from chunkloom.serving.served import ServedVolume
 
 if TYPE_CHECKING:
     from chunkloom.io.source import StoredArray
-    from chunkloom.serving.app import ChunkApp
+    from chunkloom.serving.app import ChunkApp, Kept
 
 log = logging.getLogger(__name__)
 
+_PLAIN = re.compile(r"[A-Za-z0-9.-]{0,64}")
+
 OCTETS = b"application/octet-stream"
-WATCH_AFTER_S = 0.005
-"""Who waits for a file is watched for hanging up from then on: to begin with it costs as much as the read itself."""
+LOOKED = "looked"
+WATCH_AFTER_S = 0.05
+"""Who waits is watched for hanging up from then on: to begin with it costs as much as reading a chunk, and what is
+answered sooner is not worth it."""
 MISSING = answers.refusal(404, "all fill value: not stored")
 COMPUTE = answers.refusal(500, "this chunk has to be computed")  # never sent
 
@@ -51,6 +58,9 @@ class Asked:
 
     def etag(self, state: str) -> bytes:
         """The chunk's validator, its stored data being in this state."""
+        if not _PLAIN.fullmatch(state):
+            # Another server's validator may hold what one of ours must not.
+            state = hashlib.blake2b(state.encode(), digest_size=12).hexdigest()
         return self.served.etag(self.word, self.key, "-".join(filter(None, (state, self.generation))))
 
     def answer(self, body: bytes, state: str) -> Answer:
@@ -73,7 +83,7 @@ class Chunks:
     def __init__(self, app: ChunkApp) -> None:
         self.app = app
 
-    async def answer(self, asked: Asked, scope: Scope, receive: Receive, kept: Answer | None) -> Answer | None:
+    async def answer(self, asked: Asked, scope: Scope, receive: Receive, kept: Kept | None) -> Answer | None:
         """The answer to a GET or HEAD; None when the client hangs up first. `kept` is an older one, to be looked at.
 
         A client's own copy (`If-None-Match`) is answered 304 without computing where the state of the stored data
@@ -82,20 +92,25 @@ class Chunks:
         served, key = asked.served, asked.key
         stored = served.passes(asked.word, key.level)
         known = answers.header(scope, b"if-none-match")
-        if kept is not None or (stored is None and (known is not None or scope["method"] == "HEAD")):
+        if kept is not None:
+            looked = await self._claimed(
+                self.app.readers, "look", lambda _: self.app.look(kept), asked, receive, ("look", served.digest)
+            )
+            if looked is not LOOKED:
+                return looked  # type: ignore[no-any-return]
+            if kept.until > time.monotonic():
+                return kept.answer
+        if stored is None and (known is not None or scope["method"] == "HEAD"):
             state = await self._state(asked, receive)
             if not isinstance(state, str):
                 return state
             etag = asked.etag(state)
-            if kept is not None and kept.etag == etag:
-                self.app.keep(asked, kept)
-                return kept
             # Of "*" nothing is known but that there is something; and a chunk whose objects join those of its
             # neighbours must be looked at, whoever has it.
             holds = known is not None and known.strip() != b"*" and answers.matches(etag, known)
-            if stored is None and holds and served.volume.seams is None:
+            if holds and served.volume.seams is None:
                 return answers.not_modified(etag, asked.cache)
-            if stored is None and scope["method"] == "HEAD":
+            if scope["method"] == "HEAD":
                 return answers.unmeasured(OCTETS, etag, asked.cache)
         if stored is not None:
             readers = self.app.readers if stored.is_local else self.app.fetchers
@@ -142,13 +157,22 @@ class Chunks:
         return made
 
     async def _claimed(
-        self, scheduler: Scheduler, what: str, run: Callable[[Work], Any], asked: Asked, receive: Receive
+        self,
+        scheduler: Scheduler,
+        what: str,
+        run: Callable[[Work], Any],
+        asked: Asked,
+        receive: Receive,
+        shared: Hashable = None,
     ) -> Any:
-        """What `run` gives, in a thread; a refusal where it fails; None when the client hangs up first."""
+        """What `run` gives, in a thread; a refusal where it fails; None when the client hangs up first.
+
+        Those who ask for the same of the same chunk share it, or all who ask for `shared`.
+        """
         served, key = asked.served, asked.key
         try:
             claim = scheduler.claim(
-                (what, served.digest, asked.word, asked.pinned, key, asked.generation),
+                shared or (what, served.digest, asked.word, asked.pinned, key, asked.generation),
                 run,
                 level=key.level,
                 cost=served.volume.cost(key.level),
@@ -175,18 +199,13 @@ class Chunks:
             gone.append(loop.create_task(_disconnected(receive)))
             gone[0].add_done_callback(wake)
 
-        later = None
-        if scheduler is self.app.readers:
-            later = loop.call_later(WATCH_AFTER_S, watch)
-        else:
-            watch()
+        later = loop.call_later(WATCH_AFTER_S, watch)
         try:
             await woken
             return _settled(claim, asked)
         finally:
             claim.release()
-            if later is not None:
-                later.cancel()
+            later.cancel()
             for task in gone:
                 task.cancel()
 

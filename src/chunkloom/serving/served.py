@@ -5,6 +5,7 @@ Knows no requests and no queue.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -20,6 +21,8 @@ from chunkloom.serving.reasons import stored_places
 
 if TYPE_CHECKING:
     from chunkloom.io.source import StoredArray
+
+log = logging.getLogger(__name__)
 
 JSON = b"application/json"
 
@@ -87,6 +90,8 @@ class ServedVolume:
         key = (word, pinned)
         if key not in self.metadata:
             cache = answers.IMMUTABLE if pinned else answers.REVALIDATE
+            if word == "precomputed" and not pinned:
+                self._say_what_is_not_held()
             self.metadata[key] = {
                 path: answers.answer(
                     200, text, JSON, etag=b'"%s"' % make_digest([self.digest, text.decode()]).encode(), cache=cache
@@ -94,6 +99,18 @@ class ServedVolume:
                 for path, text in self.format(word).metadata(self.volume, self.name).items()
             }
         return self.metadata[key]
+
+    def _say_what_is_not_held(self) -> None:
+        """Precomputed holds corners of whole voxels."""
+        finest = self.volume.levels[0]
+        voxels = [c / v for c, v in zip(finest.grid.corner_nm, finest.voxel_size_nm, strict=True)]
+        if any(abs(n - round(n)) > 1e-6 for n in voxels):
+            log.warning(
+                "%s: its corner, %s nm (z, y, x), is not of whole voxels: precomputed has it at the voxel it lies in. "
+                "Our own viewer places it; others show it up to a voxel off, and right from zarr",
+                self.name,
+                ", ".join(f"{c:g}" for c in finest.grid.corner_nm),
+            )
 
     def exists(self, key: ChunkKey) -> bool:
         """Whether there is such a chunk."""

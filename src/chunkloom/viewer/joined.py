@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from chunkloom.kernels.seams import Seams
 
-PAUSE_S = 0.3
-"""Between two updates of a viewer: each sends its whole state to the page."""
+PAUSE_S = 1.0
+"""Between two updates of a viewer: each sends its whole state to the page, and may take back a move just made."""
 
 
 def follow(viewer: neuroglancer.Viewer, seams: Mapping[str, Seams]) -> None:

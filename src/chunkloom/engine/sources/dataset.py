@@ -102,6 +102,9 @@ class DatasetVolume(ChunkedVolume):
             return
         documents = [file for array in self.arrays for file in array.documents()]
         if self._states.of("documents", lambda: documents) != self._documents:
+            for file in documents:
+                if not os.path.exists(file):
+                    raise ChunkReadError(f"{file} is gone: chunks beside it cannot be told from missing ones")
             raise ChunkReadError(
                 f"{self.arrays[0].meta.path}: its metadata were written anew since it was opened: open it again "
                 "(restart, or replace the volume)"
