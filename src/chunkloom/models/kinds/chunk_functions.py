@@ -46,9 +46,7 @@ class BlockImage:
     def to_ndarray_ts(self, roi: Any = None) -> Array:
         """The voxels of `roi`, (z, y, x), or (c, z, y, x) where the data has channels."""
         wanted = self.roi if roi is None else Roi.of(roi)
-        lo = [
-            round((b - o) / v) for b, o, v in zip(wanted.get_begin(), self.offset, self.voxel_size, strict=True)
-        ]
+        lo = [round((b - o) / v) for b, o, v in zip(wanted.get_begin(), self.offset, self.voxel_size, strict=True)]
         shape = [round(n / v) for n, v in zip(wanted.get_shape(), self.voxel_size, strict=True)]
         if any(a < 0 or a + n > m for a, n, m in zip(lo, shape, self.shape, strict=True)):
             raise ModelError(

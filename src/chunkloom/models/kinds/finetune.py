@@ -110,7 +110,9 @@ def parse_base(base: dict[str, Any] | str) -> dict[str, Any]:
         text = base.strip()
         try:
             if not text.startswith("{"):
-                text = base64.b64decode(text, altchars=b"-_" if {"-", "_"} & set(text) else None, validate=True).decode()
+                text = base64.b64decode(
+                    text, altchars=b"-_" if {"-", "_"} & set(text) else None, validate=True
+                ).decode()
             found = json.loads(text)
         except (binascii.Error, UnicodeDecodeError, ValueError) as error:
             raise ParameterError("finetune: base_model is neither a JSON object nor one in base64") from error
@@ -134,7 +136,9 @@ def fold_adapter(module: Any, folder: Path) -> tuple[Path, ...]:
     tensors = load_tensors(path)
     layers, left = _pairs(tensors)
     if left or not layers:
-        raise ModelError(f"{path}: holds {left[0] if left else 'no layers'}: expected lora_A and lora_B of layers alone")
+        raise ModelError(
+            f"{path}: holds {left[0] if left else 'no layers'}: expected lora_A and lora_B of layers alone"
+        )
     parameters = dict(module.named_parameters())
     with torch.no_grad():
         for layer, (a, b) in layers.items():
@@ -178,8 +182,10 @@ def _pairs(tensors: dict[str, Any]) -> tuple[dict[str, tuple[Any, Any]], list[st
     halves: dict[str, dict[str, Any]] = {}
     left = []
     for name, tensor in tensors.items():
-        plain = name.removeprefix(PEFT_PREFIX).replace(".lora_A.default.", ".lora_A.").replace(
-            ".lora_B.default.", ".lora_B."
+        plain = (
+            name.removeprefix(PEFT_PREFIX)
+            .replace(".lora_A.default.", ".lora_A.")
+            .replace(".lora_B.default.", ".lora_B.")
         )
         for half in ("lora_A", "lora_B"):
             if plain.endswith(f".{half}.weight"):

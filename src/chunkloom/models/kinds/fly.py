@@ -104,7 +104,9 @@ class FlyModelConfig(TorchModelConfig):
                     f"{error}. A whole pickled model runs what is in it: CHUNKLOOM_ALLOW_PICKLE=1 allows that"
                 ) from error
         if "model_state_dict" not in state:
-            raise ModelError(f"{path}: has no 'model_state_dict': expected a checkpoint of fly_organelles, or a .ts file")
+            raise ModelError(
+                f"{path}: has no 'model_state_dict': expected a checkpoint of fly_organelles, or a .ts file"
+            )
         try:
             from fly_organelles.model import StandardUnet
         except ImportError as error:

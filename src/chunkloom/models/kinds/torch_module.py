@@ -18,7 +18,15 @@ import numpy as np
 from chunkloom.chain.spec import PipelineSpec
 from chunkloom.errors import ModelError
 from chunkloom.models.geometry import ModelGeometry
-from chunkloom.models.kinds.base import Array, LoadedModel, ModelConfig, channels_first, file_version, first_line, missing_extra
+from chunkloom.models.kinds.base import (
+    Array,
+    LoadedModel,
+    ModelConfig,
+    channels_first,
+    file_version,
+    first_line,
+    missing_extra,
+)
 
 
 @dataclass(frozen=True)
