@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -96,6 +96,11 @@ def _plain(value: Any) -> Any:
         return str(value)
     # 8, not 8.0: as people write it.
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def names_of(channels: str | Sequence[str]) -> Names:
+    """Names of channels; a single one may be given as text."""
+    return (channels,) if isinstance(channels, str) else tuple(channels)
 
 
 def missing_extra(what: str, package: str, extra: str) -> MissingExtraError:

@@ -107,7 +107,7 @@ def description_path(model: Path) -> Path:
         return found
     if not model.is_file():
         raise ModelError(
-            f"no such bioimage.io package: {model}: expected a folder or .zip on this machine (download it from the zoo)"
+            f"no such bioimage.io package: {model}: expected a folder or .zip on this machine (download it first)"
         )
     return model
 

@@ -22,13 +22,12 @@ _LETTERS = {"channel": "c", "batch": "b"}
 
 def processing(steps: Sequence[tuple[str, Options]], path: Path) -> Run:
     """All steps in turn, as a function of the array and of the input it is compared with. Unknown ones are refused."""
-    known = {name: make for name, make in STEPS.items()}
     made: list[Run] = []
     for name, options in steps:
-        if name not in known:
-            raise ModelError(f"{path}: asks for processing {name!r}: {nearest(name, list(known))}")
+        if name not in STEPS:
+            raise ModelError(f"{path}: asks for processing {name!r}: {nearest(name, list(STEPS))}")
         try:
-            made.append(known[name](dict(options)))
+            made.append(STEPS[name](dict(options)))
         except (KeyError, TypeError, ValueError) as error:
             raise ModelError(
                 f"{path}: processing {name!r} with {options!r}: {type(error).__name__}: {error}"

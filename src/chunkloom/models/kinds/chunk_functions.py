@@ -1,4 +1,4 @@
-"""Scripts that bring a function instead of a module: `process_chunk(idi, roi)` or `predict(read_roi, write_roi, config)`.
+"""Scripts that bring a function, `process_chunk(idi, roi)` or `predict(read_roi, write_roi, config)`, and no module.
 
 They ask an image for voxels by roi, in nm. Here that image is the block that was read for one tile, normalized; what a
 function asks for beyond it is refused, for it would be missing without a word.

@@ -1,4 +1,4 @@
-"""Programs saved by `torch.export.save`: one file (`.pt2`), and the `model.json` beside it that says what it reads and writes."""
+"""Programs saved by `torch.export.save`: one file (`.pt2`), and the `model.json` beside it."""
 
 from __future__ import annotations
 

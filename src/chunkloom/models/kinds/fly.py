@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from chunkloom.errors import ModelError
 from chunkloom.models.geometry import ModelGeometry
-from chunkloom.models.kinds.base import Names, Shape, VoxelSize, first_line
+from chunkloom.models.kinds.base import Names, Shape, VoxelSize, first_line, names_of
 from chunkloom.models.kinds.torch_module import (
     LoadedModule,
     TorchModelConfig,
@@ -64,7 +64,7 @@ class FlyModelConfig(TorchModelConfig):
         if (input_size is None) != (output_size is None):
             raise ModelError("fly: input_size and output_size belong together: give both, or neither")
         self.checkpoint_path = Path(checkpoint_path)
-        self.channels = channels
+        self.channels = names_of(channels)
         self.input_voxel_size = input_voxel_size
         self.output_voxel_size = output_voxel_size or input_voxel_size
         self.input_size = input_size or (178, 178, 178)

@@ -19,6 +19,7 @@ from chunkloom.models.kinds.base import (
     file_version,
     first_line,
     missing_extra,
+    names_of,
 )
 
 
@@ -68,8 +69,8 @@ class TensorFlowModelConfig(ModelConfig):
             output_voxel_size=output_voxel_size or input_voxel_size,
             input_shape=input_size,
             output_shape=output_size or input_size,
-            output_channels=max(1, len(channels)),
-            channel_names=channels,
+            output_channels=max(1, len(names_of(channels))),
+            channel_names=names_of(channels),
         )
 
     def load(self) -> LoadedModel:
