@@ -109,8 +109,8 @@ def adapter(folder: Path, layers: dict[str, torch.nn.Module], rank: int = 2, alp
     tensors = {}
     for name, layer in layers.items():
         o, i, *k = layer.weight.shape
-        tensors[f"base_model.model.{name}.lora_A.weight"] = torch.randn(rank, i, *k)
-        tensors[f"base_model.model.{name}.lora_B.weight"] = torch.randn(o, rank, *[1] * len(k))
+        tensors[f"base_model.model.{name}.lora_A.weight"] = torch.randn(rank, i, *k) / 10
+        tensors[f"base_model.model.{name}.lora_B.weight"] = torch.randn(o, rank, *[1] * len(k)) / 10
     save_file(tensors, str(folder / "adapter_model.safetensors"))
     config = {"peft_type": "LORA", "r": rank, "lora_alpha": alpha, "bias": "none", "target_modules": list(layers)}
     (folder / "adapter_config.json").write_text(json.dumps(config))

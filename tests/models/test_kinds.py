@@ -190,7 +190,7 @@ def test_an_adapter_is_folded_into_its_base(kind, tmp_path):
     text = base64.b64encode(json.dumps(entry_of(kind, tmp_path)).encode()).decode()
     loaded = build_model({"type": "finetune", "lora_adapter_path": str(folder), "base_model": text}).load()
     expected = folded(made.network(), folder, ["0", "3"], 6 / 2)(torch.from_numpy(block())[None])[0]
-    assert np.abs(loaded.forward(block()) - expected.detach().numpy()).max() <= 1e-4
+    assert np.abs(loaded.forward(block()) - expected.detach().numpy()).max() <= 1e-5
     assert loaded.name == "adapter"
 
 
@@ -201,7 +201,7 @@ def test_a_finetune_of_a_finetune_adds_both(tmp_path):
     base = {"type": "finetune", "lora_adapter_path": str(one), "base_model": entry_of("script", tmp_path)}
     loaded = build_model({"type": "finetune", "lora_adapter_path": str(two), "base_model": base}).load()
     expected = folded(folded(made.network(), one, ["0"], 3), two, ["0"], 3)(torch.from_numpy(block())[None])[0]
-    assert np.abs(loaded.forward(block()) - expected.detach().numpy()).max() <= 1e-4
+    assert np.abs(loaded.forward(block()) - expected.detach().numpy()).max() <= 1e-5
 
 
 def test_an_adapter_of_another_model_is_refused(tmp_path):
@@ -232,7 +232,7 @@ def test_a_third_party_network_gives_what_it_gives_when_called(tmp_path):
         pytest.skip("needs deepbet, which ships a 3-D U-Net")
     path = next(p for p in files if p.name == "model.pt").locate()
     shape = (32, 32, 32)
-    made.card(tmp_path, "model.pt", input_shape=shape, output_shape=shape, channels=["brain"])
+    made.card(tmp_path, "model.pt", input_shape=shape, output_shape=shape, channels=["background", "brain"])
     (tmp_path / "model.pt").write_bytes(Path(path).read_bytes())
     volume = prediction({"type": "torchscript", "path": str(tmp_path)}, DATA, voxel_size_nm=(8, 8, 8))
     given = np.zeros((32, 64, 64), np.float32)
@@ -303,4 +303,5 @@ def test_a_zip_that_reaches_out_of_itself_stays_inside(tmp_path, monkeypatch):
         made_zip.writestr("../../../evil.txt", "x")
     with pytest.raises(ModelError, match="has none of"):
         build_model({"type": "bioimage", "model": str(tmp_path / "a.zip"), "voxel_size": 8}).load()
-    assert not list(tmp_path.glob("evil.txt")) and not list(tmp_path.parent.glob("evil.txt"))
+    assert not list(tmp_path.glob("evil.txt"))
+    assert not list(tmp_path.parent.glob("evil.txt"))
