@@ -83,7 +83,10 @@ def package(folder: Path, version: str, dims: int = 3, halo: int = 2) -> Path:
                     "id": "prob",
                     "axes": axes(
                         ["fg", "edge"],
-                        lambda a: {"size": {"tensor_id": "raw", "axis_id": a, "offset": 0}, "halo": halo},
+                        lambda a: {
+                            "size": {"tensor_id": "raw", "axis_id": a, "offset": 0},
+                            **({"halo": halo} if halo else {}),
+                        },
                     ),
                     "data": {"type": "float32"},
                     "test_tensor": {"source": "out.npy"},

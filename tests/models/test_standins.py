@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType, SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ def stand_in(monkeypatch, name, **names):
 class StandInCellpose:
     """`cellpose.models.CellposeModel` 4: eval of a list of slices gives masks, flows and styles of each."""
 
-    made: dict[str, object] = {}
+    made: ClassVar[dict[str, object]] = {}
 
     def __init__(self, gpu=False, pretrained_model="cpsam"):
         type(self).made = {"gpu": gpu, "pretrained_model": pretrained_model}
