@@ -22,9 +22,7 @@ from chunkloom.inference.runner import ModelRunner
 from chunkloom.models.registry import build_model, parse_model
 
 torch = pytest.importorskip("torch", reason="needs the torch extra")
-sys.path.insert(0, str(Path(__file__).parent))
-import local_hub  # noqa: E402
-import made  # noqa: E402
+from models import local_hub, made  # noqa: E402
 
 NORM = PipelineSpec.from_json_data({"input_norm": [{"name": "MinMaxNormalizer"}], "postprocess": []})
 DATA = np.random.default_rng(11).integers(0, 255, (23, 37, 41)).astype(np.uint8)

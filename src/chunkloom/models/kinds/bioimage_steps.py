@@ -51,14 +51,18 @@ def _axes(options: Options) -> tuple[int, ...]:
     return tuple("czyx".index(a) for a in letters if a != "b")
 
 
+def _axis(options: Options) -> int:
+    name = str(options.get("axis") or "channel")
+    return "czyx".index(_LETTERS.get(name, name))
+
+
 def _along(values: Any, options: Options) -> Array:
     """Numbers of a step as an array that broadcasts: one for all, or one for each place along an axis."""
     array = np.asarray(values, np.float32)
     if array.ndim == 0:
         return array
     array = array.reshape(-1)
-    axis = _LETTERS.get(options.get("axis", "channel"), options.get("axis", "c"))
-    axes = "czyx".index(axis)
+    axes = _axis(options)
     return array.reshape([-1 if i == axes else 1 for i in range(4)])
 
 
@@ -89,7 +93,7 @@ def _sigmoid(options: Options) -> Run:
 
 
 def _softmax(options: Options) -> Run:
-    axis = "czyx".index(_LETTERS.get(options.get("axis", "channel"), options.get("axis", "channel")))
+    axis = _axis(options)
 
     def run(a: Array, r: Array | None) -> Array:
         e = np.exp(a - a.max(axis=axis, keepdims=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -97,7 +97,7 @@ class CellposeModelConfig(ModelConfig):
         except Exception as error:
             # Cellpose raises what its download or torch raises.
             raise ModelError(f"cellpose model {self.pretrained_model!r}: {first_line(error)}") from error
-        options = {"batch_size": self.batch_size, "diameter": self.diameter}
+        options: dict[str, Any] = {"batch_size": self.batch_size, "diameter": self.diameter}
         if "channels" in inspect.signature(model.eval).parameters:
             options["channels"] = [0, 0]  # needed before version 4, for grey images
         c = self.context

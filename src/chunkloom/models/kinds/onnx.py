@@ -100,7 +100,7 @@ def _check_inputs(weights: Path, session: Any, geometry: ModelGeometry) -> None:
             "a float input and cast inside the graph, so that normalizers have an effect"
         )
     channels = geometry.input_channels
-    layouts = {5: (1, channels, *geometry.input_shape)}
+    layouts: dict[int, tuple[int, ...]] = {5: (1, channels, *geometry.input_shape)}
     if channels == 1:
         layouts |= {4: (1, *geometry.input_shape), 3: geometry.input_shape}
     wanted = layouts.get(len(given.shape))

@@ -94,7 +94,8 @@ class TensorFlowModelConfig(ModelConfig):
             given: Any = np.moveaxis(block[np.newaxis], 1, -1) if axes == 5 else block
             out = signature(**{key: tensorflow.constant(np.ascontiguousarray(given), dtype=spec.dtype)})
             array = np.asarray(next(iter(out.values())).numpy())[0]
-            return (np.moveaxis(array, -1, 0) if array.ndim == 4 else array[np.newaxis]).astype(np.float32)
+            placed = np.moveaxis(array, -1, 0) if array.ndim == 4 else array[np.newaxis]
+            return np.asarray(placed, np.float32)
 
         files = sorted(p for p in self.path.rglob("*") if p.is_file())
         return LoadedModel(
