@@ -31,6 +31,7 @@ class ModelCard:
     licence: str | None = None
     source: str | None = None
     quality: dict[str, Any] | None = None
+    input_axes: str = "czyx"
 
 
 def find_model_json(path: Path) -> Path | None:
@@ -42,6 +43,17 @@ def find_model_json(path: Path) -> Path | None:
     else:
         candidates = [path.with_suffix(".json"), path.parent / "model.json"]
     return next((candidate for candidate in candidates if candidate.is_file()), None)
+
+
+def card_of(path: Path) -> tuple[ModelCard, Path]:
+    """The card of a weights file, a folder or a `model.json`, and where it is. Raises `ModelError` where none is."""
+    found = find_model_json(path)
+    if found is None:
+        if not path.exists():
+            raise ModelError(f"no such model: {path}")
+        names = " or ".join(dict.fromkeys([path.with_suffix(".json").name, "model.json"]))
+        raise ModelError(f"{path}: expected {names} beside it, which gives voxel sizes and shapes")
+    return read_model_json(found), found
 
 
 def read_model_json(path: Path) -> ModelCard:
@@ -72,6 +84,9 @@ def read_model_json(path: Path) -> ModelCard:
     if str(data["weights"]) != weights.name or not weights.is_file():
         raise ModelError(f'{path}: member "weights" is {data["weights"]!r}: expected the name of a file beside it')
     multiple = data.get("multiple_of")
+    axes = data.get("input_axes", "czyx")
+    if axes not in ("czyx", "zyx"):
+        raise ModelError(f'{path}: member "input_axes" is {axes!r}: expected "czyx", or "zyx" without channels')
     return ModelCard(
         name=str(data["name"]),
         weights=weights,
@@ -81,6 +96,7 @@ def read_model_json(path: Path) -> ModelCard:
         licence=data.get("licence"),
         source=data.get("source"),
         quality=data.get("quality"),
+        input_axes=axes,
     )
 
 

@@ -5,13 +5,20 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from chunkloom.errors import ModelError, ParameterError, nearest
-from chunkloom.models.kinds import ModelConfig, OnnxModelConfig, ScriptModelConfig
-from chunkloom.models.modeljson import bundled_models
+from chunkloom.models.kinds import (
+    CellMapModelConfig,
+    ExportedModelConfig,
+    ModelConfig,
+    OnnxModelConfig,
+    ScriptModelConfig,
+    TorchScriptModelConfig,
+)
+from chunkloom.models.modeljson import bundled_models, card_of
+from chunkloom.models.parameters import ModelParameter, describe_parameters, kind_schema, parse_parameters
 
 
 def model_types() -> dict[str, type[ModelConfig]]:
@@ -21,6 +28,8 @@ def model_types() -> dict[str, type[ModelConfig]]:
     while waiting:
         cls = waiting.pop()
         waiting.extend(cls.__subclasses__())
+        if inspect.isabstract(cls):
+            continue
         name = cls.__dict__.get("cli_name") or cls.__name__.removesuffix("ModelConfig").lower()
         found[name] = cls
     return dict(sorted(found.items()))
@@ -29,7 +38,8 @@ def model_types() -> dict[str, type[ModelConfig]]:
 def model_type(name: str) -> type[ModelConfig]:
     """The kind called `name`; case, "-" and "_" do not count."""
     types = model_types()
-    plain = {re.sub("[-_]", "", known.lower()): cls for known, cls in types.items()}
+    plain = {re.sub("[-_]", "", word.lower()): cls for cls in types.values() for word in cls.other_names}
+    plain |= {re.sub("[-_]", "", known.lower()): cls for known, cls in types.items()}
     found = plain.get(re.sub("[-_]", "", name.lower()))
     if found is None:
         raise ParameterError(f"unknown type of model {name!r}: {nearest(name, list(types))}")
@@ -42,14 +52,7 @@ def build_model(entry: dict[str, Any]) -> ModelConfig:
         raise ParameterError(f'model entry {entry!r} has no "type": {nearest("", list(model_types()))}')
     cls = model_type(str(entry["type"]))
     parameters = {k: v for k, v in entry.items() if k != "type"}
-    known = [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
-    for name in parameters:
-        if name not in known:
-            raise ParameterError(f"model type {entry['type']!r} has no parameter {name!r}: {nearest(name, known)}")
-    try:
-        return cls(**parameters)
-    except TypeError as error:
-        raise ParameterError(f"model type {entry['type']!r}: {error}") from error
+    return cls(**parse_parameters(cls, str(entry["type"]), parameters))
 
 
 def parse_model(text: str) -> ModelConfig:
@@ -67,46 +70,45 @@ def parse_model(text: str) -> ModelConfig:
     if path.suffix == ".py":
         return ScriptModelConfig(str(path))
     if path.exists():
-        return OnnxModelConfig(str(path))
+        return _of_file(path)
     raise ModelError(
         f"no such model: {text!r} is neither a file, a folder with a model.json, a JSON entry nor a bundled model "
         f"({nearest(text, list(bundled)) if bundled else 'none is bundled'})"
     )
 
 
-@dataclass(frozen=True)
-class ModelParameter:
-    """One parameter of a kind of model, as its constructor declares it."""
-
-    name: str
-    required: bool
-    default: Any
-    help: str
-
-
-def describe_parameters(cls: type[ModelConfig]) -> list[ModelParameter]:
-    """The parameters of a kind, in order, with the help of its docstring."""
-    helps = _documented(cls.__doc__ or "")
-    found = []
-    for name, parameter in inspect.signature(cls.__init__).parameters.items():
-        if name == "self":
-            continue
-        required = parameter.default is inspect.Parameter.empty
-        found.append(ModelParameter(name, required, None if required else parameter.default, helps.get(name, "")))
-    return found
+def _of_file(path: Path) -> ModelConfig:
+    """The model of a file or folder, by what is in it."""
+    names = {p.name for p in path.iterdir()} if path.is_dir() else {path.name}
+    if "metadata.json" in names and "model.json" not in names:
+        return CellMapModelConfig(str(path))
+    weights = path
+    if path.is_dir() or path.suffix == ".json":
+        weights = card_of(path)[0].weights
+    kinds: dict[str, type[ModelConfig]] = {
+        ".pt": TorchScriptModelConfig,
+        ".ts": TorchScriptModelConfig,
+        ".pt2": ExportedModelConfig,
+        ".py": ScriptModelConfig,
+    }
+    return kinds.get(weights.suffix, OnnxModelConfig)(str(path))
 
 
-def _documented(docstring: str) -> dict[str, str]:
-    """Parameter name to description, from a numpydoc "Parameters" section."""
-    helps: dict[str, str] = {}
-    name = None
-    _, _, section = inspect.cleandoc(docstring).partition("Parameters\n----------\n")
-    for line in section.splitlines():
-        if line and not line[0].isspace():
-            if line.startswith("---"):
-                break
-            name = line.split(":")[0].strip()
-            helps[name] = ""
-        elif name and line.strip():
-            helps[name] = f"{helps[name]} {line.strip()}".strip()
-    return helps
+def models_schema() -> dict[str, Any]:
+    """Every kind's entry as one JSON Schema: what a command line, a YAML file and a form may hold."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "model",
+        "oneOf": [kind_schema(cls, name) for name, cls in model_types().items()],
+    }
+
+
+__all__ = [
+    "ModelParameter",
+    "build_model",
+    "describe_parameters",
+    "model_type",
+    "model_types",
+    "models_schema",
+    "parse_model",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,8 +11,10 @@ import numpy as np
 
 from chunkloom.errors import ModelError
 from chunkloom.models.geometry import ModelGeometry
-from chunkloom.models.kinds.base import Array, LoadedModel, ModelConfig, file_version
-from chunkloom.models.modeljson import bundled_models, find_model_json, read_model_json
+from chunkloom.models.kinds.base import Array, LoadedModel, ModelConfig, channels_first, file_version
+from chunkloom.models.modeljson import bundled_models, card_of
+
+FLOATS = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
 
 
 class OnnxModelConfig(ModelConfig):
@@ -35,24 +38,9 @@ class OnnxModelConfig(ModelConfig):
         self.scale = scale
 
     def load(self) -> LoadedModel:
-        found = find_model_json(self.path)
-        if found is None:
-            if not self.path.exists():
-                raise ModelError(f"no such model: {self.path}")
-            names = " or ".join(dict.fromkeys([self.path.with_suffix(".json").name, "model.json"]))
-            raise ModelError(f"{self.path}: expected {names} beside it, which gives voxel sizes and shapes")
-        card = read_model_json(found)
+        card, found = card_of(self.path)
         weights = self.path if self.path.suffix == ".onnx" else card.weights
-        session = _session(weights)
-        input_name = session.get_inputs()[0].name
-        output_name = session.get_outputs()[0].name
-        _check_inputs(weights, session, card.geometry)
-
-        def forward(block: Array) -> Array:
-            out = session.run([output_name], {input_name: np.ascontiguousarray(block[np.newaxis], np.float32)})[0]
-            result: Array = np.asarray(out)[0]
-            return result
-
+        session, forward = onnx_forward(weights, card.geometry)
         return LoadedModel(
             name=self.name or card.name,
             geometry=card.geometry,
@@ -63,7 +51,25 @@ class OnnxModelConfig(ModelConfig):
         )
 
 
-def _session(weights: Path) -> Any:
+def onnx_forward(weights: Path, geometry: ModelGeometry) -> tuple[Any, Callable[[Array], Array]]:
+    """The session of an ONNX file, and its forward from (c, z, y, x) to (c, z, y, x), float32.
+
+    The graph's input may be (1, c, z, y, x), (1, z, y, x) or (z, y, x), and of any size of float.
+    """
+    session = open_session(weights)
+    _check_inputs(weights, session, geometry)
+    given, wanted = session.get_inputs()[0], session.get_outputs()[0].name
+    dtype, axes = FLOATS[given.type], len(given.shape)
+
+    def forward(block: Array) -> Array:
+        placed = block[np.newaxis] if axes == 5 else block if axes == 4 else block[0]
+        out = session.run([wanted], {given.name: np.ascontiguousarray(placed, dtype)})[0]
+        return channels_first(np.asarray(out)).astype(np.float32, copy=False)
+
+    return session, forward
+
+
+def open_session(weights: Path) -> Any:
     import onnxruntime
 
     onnxruntime.set_default_logger_severity(3)
@@ -87,14 +93,24 @@ def _check_inputs(weights: Path, session: Any, geometry: ModelGeometry) -> None:
     if len(inputs) != 1:
         names = ", ".join(i.name for i in inputs)
         raise ModelError(f"{weights}: has {len(inputs)} inputs ({names}): expected one, (1, channels, z, y, x) float32")
-    if len(outputs) < 1 or len(inputs[0].shape) != 5:
+    given = inputs[0]
+    if given.type not in FLOATS:
         raise ModelError(
-            f"{weights}: input {inputs[0].name!r} has shape {inputs[0].shape}: expected 5 axes, (1, channels, z, y, x)"
+            f"{weights}: input {given.name!r} is {given.type}: expected float32, float16 or float64. Export it with "
+            "a float input and cast inside the graph, so that normalizers have an effect"
         )
-    wanted = (1, geometry.input_channels, *geometry.input_shape)
-    for axis, (fixed, n) in enumerate(zip(inputs[0].shape, wanted, strict=True)):
+    channels = geometry.input_channels
+    layouts: dict[int, tuple[int, ...]] = {5: (1, channels, *geometry.input_shape)}
+    if channels == 1:
+        layouts |= {4: (1, *geometry.input_shape), 3: geometry.input_shape}
+    wanted = layouts.get(len(given.shape))
+    if not outputs or wanted is None:
+        raise ModelError(
+            f"{weights}: input {given.name!r} has shape {given.shape}: expected 5 axes, (1, channels, z, y, x)"
+        )
+    for axis, (fixed, n) in enumerate(zip(given.shape, wanted, strict=True)):
         if isinstance(fixed, int) and fixed not in (n, -1):
             raise ModelError(
-                f"{weights}: input {inputs[0].name!r} has shape {inputs[0].shape}, model.json says {list(wanted)}: "
+                f"{weights}: input {given.name!r} has shape {given.shape}, model.json says {list(wanted)}: "
                 f"they differ on axis {axis}"
             )

@@ -6,7 +6,6 @@ The file is the user's own program and runs as such, with all their rights: only
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import sys
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,13 +13,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from chunkloom.chain.spec import PipelineSpec
-from chunkloom.errors import MissingExtraError, ModelError
+from chunkloom.errors import ModelError
 from chunkloom.models.geometry import ModelGeometry
-from chunkloom.models.kinds.base import Array, LoadedModel, ModelConfig, file_version
+from chunkloom.models.kinds.base import Array, LoadedModel, file_version, missing_extra
+from chunkloom.models.kinds.chunk_functions import function_forward
+from chunkloom.models.kinds.torch_module import LoadedModule, TorchModelConfig, module_version, need_torch, runnable
 from chunkloom.models.modeljson import read_chain
+from chunkloom.models.older_imports import older_imports
 
 
-class ScriptModelConfig(ModelConfig):
+class ScriptModelConfig(TorchModelConfig):
     """A Python file that defines `model` and its geometry.
 
     Parameters
@@ -40,37 +42,51 @@ class ScriptModelConfig(ModelConfig):
         self.name = name
         self.scale = scale
 
+    def load_module(self) -> LoadedModule:
+        path = self.script_path
+        names = run_script(path)
+        return self._module(names, script_geometry(names, path))
+
     def load(self) -> LoadedModel:
         path = self.script_path
         names = run_script(path)
         geometry = script_geometry(names, path)
-        module = names.get("model")
-        if module is None:
-            raise ModelError(f"{path}: defines no `model`: expected a torch.nn.Module under that name")
-        try:
-            import torch
-        except ImportError as error:
-            raise MissingExtraError(
-                "script models need PyTorch, which is not installed: pip install 'chunkloom[torch]'"
-            ) from error
-        if not isinstance(module, torch.nn.Module):
-            raise ModelError(f"{path}: `model` is a {type(module).__name__}: expected a torch.nn.Module")
-        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        module = module.to(device).eval()
+        forward = function_forward(names, geometry, path)
+        if forward is None:
+            return runnable(self._module(names, geometry))
 
-        def forward(block: Array) -> Array:
-            with torch.inference_mode():
-                # A copy: torch warns about, and could write into, read-only arrays.
-                given = torch.from_numpy(np.array(block[np.newaxis], np.float32)).to(device)
-                return np.asarray(module(given)[0].float().cpu().numpy())
+        def called(block: Array) -> Array:
+            # What it imports only when called.
+            with older_imports():
+                return forward(block)
 
         return LoadedModel(
             name=self.name or path.stem,
             geometry=geometry,
-            forward=forward,
-            device=str(device),
-            version=_version(path, module),
+            forward=called,
+            device="as the script says",
+            version=_version(path, names),
             chain=_chain_beside(path),
+        )
+
+    def _module(self, names: dict[str, Any], geometry: ModelGeometry) -> LoadedModule:
+        path, module = self.script_path, names.get("model")
+        if module is None:
+            raise ModelError(
+                f"{path}: defines no `model`: expected a torch.nn.Module under that name, or a function "
+                "process_chunk(idi, roi)"
+            )
+        torch = need_torch(f"model script {path.name}")
+        if not isinstance(module, torch.nn.Module):
+            raise ModelError(f"{path}: `model` is a {type(module).__name__}: expected a torch.nn.Module")
+        return LoadedModule(
+            module,
+            geometry,
+            self.name or path.stem,
+            (path,),
+            _chain_beside(path),
+            input_axes=_input_axes(names, path),
+            around=older_imports,
         )
 
 
@@ -86,7 +102,7 @@ def run_script(path: Path) -> dict[str, Any]:
     sys.path.insert(0, str(path.resolve().parent))
     try:
         # What it prints is for the person: stdout is for what other programs read.
-        with contextlib.redirect_stdout(sys.stderr):
+        with contextlib.redirect_stdout(sys.stderr), older_imports():
             exec(compile(source, str(path), "exec"), names)
     except SystemExit as error:
         raise ModelError(
@@ -94,9 +110,7 @@ def run_script(path: Path) -> dict[str, Any]:
         ) from error
     except ImportError as error:
         if error.name in ("torch", "safetensors"):
-            raise MissingExtraError(
-                f"{path} needs PyTorch, which is not installed: {sys.executable} -m pip install 'chunkloom[torch]'"
-            ) from error
+            raise missing_extra(str(path), "PyTorch", "torch") from error
         raise ModelError(f"{path}: cannot import {error.name or error}: {error}") from error
     except Exception as error:
         line = _line_of(error, path)
@@ -162,14 +176,16 @@ def _voxels(names: dict[str, Any], voxels: str, nm: str, size: tuple[Any, ...], 
     return tuple(round(n) if abs(n - round(n)) < 1e-6 * max(1.0, n) else n for n in counts)
 
 
-def _version(path: Path, module: Any) -> str:
-    digest = hashlib.blake2b(file_version(path).encode(), digest_size=8)
-    for name, tensor in module.state_dict().items():
-        if not hasattr(tensor, "detach") or type(tensor).__name__.startswith("Uninitialized"):
-            raise ModelError(f"{path}: parameter {name!r} has no values yet (a lazy module): run it once in the script")
-        digest.update(name.encode())
-        digest.update(tensor.detach().cpu().contiguous().view(-1).numpy().tobytes())
-    return digest.hexdigest()
+def _input_axes(names: dict[str, Any], path: Path) -> str:
+    axes = "".join(str(a) for a in names.get("input_axes") or "czyx")
+    if axes not in ("czyx", "zyx"):
+        raise ModelError(f"{path}: `input_axes` is {axes!r}: expected 'czyx', or 'zyx' without channels")
+    return axes
+
+
+def _version(path: Path, names: dict[str, Any]) -> str:
+    module = names.get("model")
+    return module_version(module, path) if hasattr(module, "state_dict") else file_version(path)
 
 
 def _chain_beside(path: Path) -> PipelineSpec:
