@@ -75,6 +75,7 @@ class Session:
     equivalences: dict[str, list[list[int]]] = field(default_factory=dict)
     models: dict[str, Any] = field(default_factory=dict)
     boxes: Any = None
+    folders: dict[str, str] = field(default_factory=dict)
     base_url: str = ""
 
     @property

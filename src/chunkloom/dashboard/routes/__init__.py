@@ -1,5 +1,14 @@
 """The dashboard's REST API, one module an area. Bodies are read here; services do the work."""
 
-from chunkloom.dashboard.routes import boxes, data, export, logs, models, pages, viewer
+from chunkloom.dashboard.routes import boxes, data, export, jobs, logs, models, pages, viewer
 
-ROUTERS = (pages.router, data.router, models.router, viewer.router, boxes.router, export.router, logs.router)
+ROUTERS = (
+    pages.router,
+    data.router,
+    models.router,
+    viewer.router,
+    boxes.router,
+    export.router,
+    jobs.router,
+    logs.router,
+)
