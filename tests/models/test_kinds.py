@@ -192,25 +192,6 @@ def test_an_adapter_is_folded_into_its_base(kind, tmp_path):
     assert loaded.name == "adapter"
 
 
-def test_an_adapter_that_peft_wrote_gives_what_peft_gives(tmp_path):
-    peft = pytest.importorskip("peft", reason="needs peft: ./run test-bioimage")
-    trained = torch.nn.Module()
-    trained.net = made.network()  # wrapped, as a trainer does
-    trained.forward = lambda x: trained.net(x)
-    config = peft.LoraConfig(r=2, lora_alpha=6, target_modules=["0", "3"], init_lora_weights=False)
-    adapted = peft.get_peft_model(trained, config).eval()
-    adapted.save_pretrained(tmp_path / "adapter")
-    base = entry_of("script", tmp_path)
-    loaded = build_model(
-        {"type": "finetune", "lora_adapter_path": str(tmp_path / "adapter"), "base_model": base}
-    ).load()
-    with torch.no_grad():
-        expected = trained.net(torch.from_numpy(block())[None])[0].numpy()
-    assert np.abs(loaded.forward(block()) - expected).max() <= 1e-5
-    plain = build_model(base).load().forward(block())
-    assert np.abs(plain - expected).max() > 0.1
-
-
 def test_a_finetune_of_a_finetune_adds_both(tmp_path):
     model = made.network()
     one = made.adapter(tmp_path / "one", {"0": model[0]})
