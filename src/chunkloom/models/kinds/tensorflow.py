@@ -57,7 +57,7 @@ class TensorFlowModelConfig(ModelConfig):
         input_size: Shape,
         output_size: Shape | None = None,
         output_voxel_size: VoxelSize | None = None,
-        channels: Names = (),
+        channels: Names | None = None,
         name: str | None = None,
         scale: str | None = None,
     ) -> None:
@@ -69,8 +69,8 @@ class TensorFlowModelConfig(ModelConfig):
             output_voxel_size=output_voxel_size or input_voxel_size,
             input_shape=input_size,
             output_shape=output_size or input_size,
-            output_channels=max(1, len(names_of(channels))),
-            channel_names=names_of(channels),
+            output_channels=max(1, len(names_of(channels or ()))),
+            channel_names=names_of(channels or ()),
         )
 
     def load(self) -> LoadedModel:
