@@ -2,8 +2,8 @@
 
     python benchmarks/blockwise.py
 
-Overhead: blocks of 64^3 in one process, the time of the run minus the model's forwards, for each block. Memory: the peak
-of a master that goes through 1,000 and through 100,000 planned blocks, all but one finished before.
+Overhead: blocks of 64^3 in one process, CPU time of the run minus the model's forwards, for each block. Memory: the
+peak of a master that goes through 1,000 and through 100,000 planned blocks, all but one finished before.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ print(summary.blocks, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 def task_file(folder: Path, shape: tuple[int, int, int], block: int) -> Path:
     """A task over an empty volume, with the test suite's 3 x 3 x 3 model in tiles of `block`."""
     import yaml
+
     from blockwise_model import VOXEL_NM, box_mean_model
 
     (folder / "em.zarr").mkdir(parents=True)
