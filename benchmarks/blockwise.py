@@ -2,7 +2,7 @@
 
     python benchmarks/blockwise.py
 
-Overhead: blocks of 64^3 in one process, the time of the run minus the model's forwards, for each block. Memory: the
+Overhead: blocks of 64^3 in one process, CPU time of the run minus the model's forwards, for each block. Memory: the
 peak of a master that goes through 1,000 and through 100,000 planned blocks, all but one finished before.
 """
 

@@ -20,6 +20,15 @@ from pathlib import Path
 STATE = Path(os.environ.get("FAKE_LSF", "."))
 
 
+def install(folder: Path, programs: Path) -> None:
+    """Put the commands into `programs`; `folder` is for `$FAKE_LSF`."""
+    programs.mkdir(exist_ok=True)
+    (folder / "play").mkdir(parents=True)
+    for name in ("bsub", "bjobs", "bpeek", "bkill"):
+        (programs / name).write_text(f"#!{sys.executable} -SE\n{Path(__file__).read_text()}")
+        (programs / name).chmod(0o755)
+
+
 def main() -> int:
     command, words = Path(sys.argv[0]).name, sys.argv[1:]
     with open(STATE / "lock", "w") as lock:

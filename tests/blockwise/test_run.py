@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import fake_lsf
 import real_slurm
 from chunkloom import array_volume, open_volume
 from chunkloom.blockwise import load_task, run
@@ -298,6 +299,29 @@ def test_workers_run_under_slurm(write_task, whole, tmp_path):
     assert json.loads(done.stdout)["done"] == 36
     np.testing.assert_allclose(open_volume(tmp_path / "out.zarr" / "mean").read(), whole, atol=1e-5)
     assert list(tmp_path.glob("tmp_flow_daisy_progress_run/logs/run_worker_[0-9]*.log"))
+
+
+def test_workers_run_under_lsf(write_task, whole, tmp_path):
+    fake_lsf.install(tmp_path / "lsf", tmp_path / "bin")
+    (tmp_path / "site.yaml").write_text("name: test\nscheduler: lsf\ndefault_queue: run\nworker_cpus: 2\n")
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    done = command(
+        write_task(workers=2),
+        "--json",
+        CHUNKLOOM_SITE=str(tmp_path / "site.yaml"),
+        PATH=path,
+        FAKE_LSF=str(tmp_path / "lsf"),
+    )
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(open_volume(tmp_path / "out.zarr" / "mean").read(), whole, atol=1e-5)
+    calls = [json.loads(line) for line in (tmp_path / "lsf" / "calls").read_text().splitlines()]
+    submitted = [words for words in calls if words[0] == "bsub"]
+    assert len(submitted) == 2
+    logs = tmp_path / "tmp_flow_daisy_progress_run" / "logs"
+    assert submitted[0] == [
+        *("bsub", "-J", "run_worker", "-o", f"{logs}/run_worker_%J.log", "-q", "run", "-gpu", "num=1", "-n", "2"),
+        *(sys.executable, "-P", "-m", "chunkloom", "blockwise", str(tmp_path / "task.yaml"), "--client"),
+    ]
 
 
 def test_a_volume_of_another_voxel_size_than_the_models(write_task, tmp_path):

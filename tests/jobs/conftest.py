@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import fake_lsf
 import real_slurm
 from chunkloom.jobs.ledger import Ledger
 from chunkloom.jobs.local import LocalScheduler
@@ -69,13 +69,7 @@ def profile(scheduler: str, **values) -> SiteProfile:
 def lsf(tmp_path, monkeypatch) -> Path:
     """The stand-in on the path; its folder."""
     folder, programs = tmp_path / "lsf", tmp_path / "bin"
-    programs.mkdir()
-    folder.mkdir()
-    (folder / "play").mkdir()
-    source = Path(__file__).parent.parent / "fake_lsf.py"
-    for name in ("bsub", "bjobs", "bpeek", "bkill"):
-        (programs / name).write_text(f"#!{sys.executable} -SE\n{source.read_text()}")
-        (programs / name).chmod(0o755)
+    fake_lsf.install(folder, programs)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     monkeypatch.setenv("FAKE_LSF", str(folder))
     return folder

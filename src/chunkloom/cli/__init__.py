@@ -35,11 +35,12 @@ DONE, FAILED, BAD_INPUT = 0, 1, 2
 @click.version_option(__version__, prog_name="chunkloom")
 def commands() -> None:
     """Shows, computes and keeps chunked volumes: open one, run a model over it, look at the result."""
+    from chunkloom.models.older_imports import older_imports
     from chunkloom.plugins import load_plugins
 
     # stdout is for what other programs read.
     with contextlib.redirect_stdout(sys.stderr):
-        load_plugins()
+        load_plugins(older_imports)
 
 
 for command in (

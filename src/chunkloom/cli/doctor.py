@@ -177,9 +177,10 @@ def models() -> Iterator[Finding]:
 
 def plug_ins() -> Iterator[Finding]:
     """What was added."""
+    from chunkloom.models.older_imports import older_imports
     from chunkloom.plugins import load_plugins
 
-    for plugin in load_plugins():
+    for plugin in load_plugins(older_imports):
         state: State = "ok" if plugin.error is None else "no"
         yield Finding(
             state, "plug-in", f"{plugin.name} ({plugin.origin})" + (f": {plugin.error}" if plugin.error else "")

@@ -17,9 +17,10 @@ def plugins() -> None:
 @plugins.command("list")
 def list_plugins() -> None:
     """List the plug-ins, and why one could not be loaded."""
+    from chunkloom.models.older_imports import older_imports
     from chunkloom.plugins import load_plugins, plugin_folder
 
-    found = load_plugins()
+    found = load_plugins(older_imports)
     for plugin in found:
         state = "" if plugin.error is None else f"  NOT LOADED: {plugin.error}"
         click.echo(f"{plugin.name}  ({plugin.origin}){state}")
