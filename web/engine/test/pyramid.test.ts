@@ -102,3 +102,29 @@ test("a coarser level is materialized where it lies", async () => {
   const moved = [1 + 50 + 25, 2 + 20 + 10, 3 + 20 + 10];
   expect(multiscales[0].datasets[0].coordinateTransformations[1].translation).toEqual(moved);
 });
+
+test("a coarse chunk of what takes long gives way to a finer view's own, chunk by chunk", async () => {
+  const fine = made("uint8");
+  const order: string[] = [];
+  const slow: Volume = {
+    ...fine,
+    dear: true,
+    async chunk(level, index, signal) {
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      order.push(index.join("."));
+      return fine.chunk(level, index, signal);
+    },
+  };
+  const engine = new Engine({ modelSlots: 1 });
+  const volume = engine.add(pyramid(slow));
+  const coarse = engine.chunk("v", volume.levels.length - 1, [0, 0, 0]);
+  await new Promise((resolve) => setTimeout(resolve, 12));
+  await engine.chunk("v", 0, [1, 2, 3]);
+  const before = order.length;
+  expect(order.indexOf("1.2.3")).toBe(before - 1);
+  expect(before).toBeLessThan(6);
+  const bytes = await coarse;
+  expect(bytes?.[0]).toBe((await levelOf(volume, volume.levels.length - 1)).at(0, 0, 0));
+  // Each chunk of the finest level once, for whichever view; `levelOf` asked past the engine.
+  expect(new Set(order.slice(0, 24)).size).toBe(24);
+});

@@ -40,8 +40,8 @@ class Folder {
   readonly kind = "directory";
   readonly entries = new Map<string, Folder | Uint8Array>();
   readonly name: string;
-  readonly room: { files: number };
-  constructor(name: string, room = { files: Number.POSITIVE_INFINITY }) {
+  readonly room: { files: number; then?: string };
+  constructor(name: string, room: Folder["room"] = { files: Number.POSITIVE_INFINITY }) {
     this.name = name;
     this.room = room;
   }
@@ -60,7 +60,7 @@ class Folder {
         let held = new Uint8Array(0);
         return {
           write: async (bytes: Uint8Array) => {
-            if (this.room.files-- <= 0) throw new DOMException("x", "QuotaExceededError");
+            if (this.room.files-- <= 0) throw new DOMException("x", this.room.then ?? "QuotaExceededError");
             held = new Uint8Array(bytes);
           },
           abort: async () => {},
@@ -91,12 +91,15 @@ describe("a folder", () => {
     same(folder.files(), await plain());
   });
 
-  test("says in words that the disk is full, and keeps what was written", async () => {
-    const folder = new Folder("out", { files: 9 });
+  test.each([
+    ["QuotaExceededError", "the disk, or what the browser may use of it, is full"],
+    ["NotAllowedError", "the permission to write to the folder was withdrawn"],
+    ["NotFoundError", "the folder is gone"],
+    ["NoModificationAllowedError", "the folder cannot be written to"],
+  ])("%s is said in words, and what was written is kept", async (then, words) => {
+    const folder = new Folder("out", { files: 9, then });
     const run = engine().materialize("v", directoryTarget(folder.handle), OFF);
-    await expect(run).rejects.toThrow(
-      /writing 0\/c\/\S+ to out: the disk, or what the browser may use of it, is full/,
-    );
+    await expect(run).rejects.toThrow(new RegExp(`^writing 0/c/\\S+ to out: ${words} \\(x\\)$`));
     expect(folder.files().size).toBe(9);
     expect(new TextDecoder().decode(folder.files().get("zarr.json"))).toContain("chunkloom_unfinished");
   });
