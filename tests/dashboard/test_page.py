@@ -135,6 +135,38 @@ def test_the_builder_sends_its_chain_and_keeps_its_places(dashboard, page, em, r
     assert exported["inputs"][0]["dataset_path"] == str(em)
 
 
+def test_a_run_that_lacks_something_says_so_where_it_is_asked_for(dashboard, page, em):
+    running = dashboard()
+    running.ask("/api/set-data", "POST", {"dataset_path": str(em)})
+    running.dashboard.sessions.only().adopted = False
+    visit(page, running, "/pipeline-builder")
+    page.page.get_by_role("button", name="Blockwise settings").click()
+    page.page.get_by_role("button", name="Check and write").click()
+    alert = page.page.get_by_role("alert")
+    alert.wait_for()
+    assert "add an output" in alert.inner_text()
+
+
+def test_two_browsers_look_and_tune_at_once(dashboard, page, chromium, em):  # noqa: F811
+    running = dashboard()
+    other = chromium._browser.new_context(viewport={"width": 1280, "height": 800}).new_page()
+    visit(page, running)
+    other.goto(f"{running.url}/?token={TOKEN}")
+    other.get_by_role("heading", level=1).wait_for()
+    for one in (page.page, other):
+        one.get_by_label("Path or address").fill(str(em))
+        one.get_by_role("button", name="Open", exact=True).click()
+        one.get_by_text("40 × 50 × 60").wait_for()
+    page.page.get_by_label("Add a normalizer").select_option("MinMaxNormalizer")
+    other.get_by_label("Add a normalizer").select_option("ZScoreNormalizer")
+    page.page.wait_for_timeout(1000)
+    chains = sorted(session.chain.input_norm[0]["name"] for session in running.dashboard.sessions)
+    assert chains == ["MinMaxNormalizer", "ZScoreNormalizer"]
+    assert page.page.get_by_role("heading", name="ZScoreNormalizer").count() == 0
+    assert other.get_by_role("heading", name="MinMaxNormalizer").count() == 0
+    other.context.close()
+
+
 def test_a_yaml_with_another_pipeline_is_imported(dashboard, page, em, tmp_path):
     running = dashboard()
     running.ask("/api/set-data", "POST", {"dataset_path": str(em)})

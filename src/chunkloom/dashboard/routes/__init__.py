@@ -1,8 +1,9 @@
 """The dashboard's REST API, one module an area. Bodies are read here; services do the work."""
 
-from chunkloom.dashboard.routes import boxes, data, export, jobs, logs, models, pages, viewer
+from chunkloom.dashboard.routes import blockwise, boxes, data, export, jobs, logs, models, pages, viewer
 
 ROUTERS = (
+    blockwise.router,
     pages.router,
     data.router,
     models.router,

@@ -79,3 +79,18 @@ class BoxesWanted(BaseModel):
     dataset_path: str | None = Field(None, description="The volume to draw on; the session's when left out.")
     num_boxes: int = Field(1, ge=0, le=10_000)
     existing_bounding_boxes: list[dict[str, Any]] = Field(default_factory=list, max_length=10_000)
+
+
+class BlockwisePipeline(BaseModel):
+    """`POST /api/blockwise/validate`, `generate` and `submit`."""
+
+    pipeline: dict[str, Any] = Field(default_factory=dict, description="The builder's canvas.")
+    job_name: str | None = None
+    yaml_paths: list[str] = Field(default_factory=list)
+    task_name: str | None = None
+
+
+class BlockwisePaths(BaseModel):
+    """`POST /api/blockwise/precheck`."""
+
+    yaml_paths: list[str] = Field(default_factory=list)

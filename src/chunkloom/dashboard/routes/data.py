@@ -8,8 +8,9 @@ from fastapi import APIRouter, Request, Response
 
 from chunkloom.chain.registry import chain_schema
 from chunkloom.chain.spec import PipelineSpec
-from chunkloom.dashboard.routes.bodies import PipelineUpdate, SetData
+from chunkloom.dashboard.routes.bodies import Equivalences, PipelineUpdate, SetData
 from chunkloom.dashboard.services.data import opened, set_volume
+from chunkloom.dashboard.services.layers import set_equivalences
 from chunkloom.dashboard.services.pipeline import Applied, set_chain
 from chunkloom.dashboard.services.viewing import new_view, viewer_path
 from chunkloom.dashboard.sessions import Session
@@ -107,3 +108,12 @@ async def _apply(request: Request, spec: PipelineSpec, builder: dict[str, Any] |
     applied = await in_session(request, lambda session, context: set_chain(session, spec, context.chunks, builder))
     context_of(request).logs.tell("state", {"reason": "pipeline"}, session_of(request).short)
     return applied
+
+
+@router.post("/update/equivalences")
+async def update_equivalences(body: Equivalences, request: Request) -> dict[str, Any]:
+    """Which ids are one object, sent by a script. Model servers use an address with a secret of its own."""
+    named = await in_session(
+        request, lambda session, context: set_equivalences(session, body.dataset, body.equivalences)
+    )
+    return {"message": f"{len(body.equivalences)} groups for {', '.join(named) or 'no layer'}"}

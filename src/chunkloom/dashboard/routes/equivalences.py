@@ -9,7 +9,7 @@ from starlette.concurrency import run_in_threadpool
 
 from chunkloom.dashboard.logs import as_session
 from chunkloom.dashboard.routes.bodies import Equivalences
-from chunkloom.dashboard.services.layers import redraw
+from chunkloom.dashboard.services.layers import set_equivalences
 from chunkloom.dashboard.sessions import Session
 from chunkloom.dashboard.state import Context
 from chunkloom.serving.answers import Receive, Scope, Send
@@ -50,13 +50,7 @@ async def take_equivalences(context: Context, scope: Scope, receive: Receive, se
 
 def _set(session: Session, found: Equivalences) -> list[str]:
     with as_session(session.short), session.lock:
-        keys = [
-            key for key, drawn in session.drawn.items() if found.dataset and found.dataset.strip("/") in drawn.source
-        ]
-        for key in keys:
-            session.equivalences[key] = found.equivalences
-        redraw(session)
-        return [session.drawn[key].name for key in keys]
+        return set_equivalences(session, found.dataset, found.equivalences)
 
 
 async def _say(send: Send, status: int, data: dict[str, object]) -> None:

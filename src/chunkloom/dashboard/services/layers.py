@@ -205,3 +205,13 @@ def remove_layer(session: Session, name: str, chunks: ChunkApp) -> bool:
 def layer_names(session: Session) -> list[str]:
     """The layers there are, ours and the person's own."""
     return [] if session.viewer is None else [managed.name for managed in session.viewer.state.layers]
+
+
+def set_equivalences(session: Session, dataset: str, groups: list[list[int]]) -> list[str]:
+    """Draw each group of ids of the layers from `dataset` as one object; the names of those layers."""
+    path = dataset.strip("/")
+    keys = [key for key, drawn in session.drawn.items() if path and path in drawn.source]
+    for key in keys:
+        session.equivalences[key] = groups
+    redraw(session)
+    return [session.drawn[key].name for key in keys]

@@ -1,5 +1,5 @@
 // The pipeline builder: nodes on a canvas, sent as the session's chain two seconds after the last change.
-import { get, put } from "./api.js";
+import { get, post, put } from "./api.js";
 import { addNode, chainOf, connect, fromBuilder, implied, ordered, removeNode, toBuilder, updateNode, withChain } from "./canvas.js";
 import { freshStep, stepSchema, stepSchemas } from "./chain.js";
 import { Field } from "./fields.js";
@@ -155,10 +155,12 @@ const PATHS = {
   },
   output: { dataset_path: { type: "string", description: "Where a whole-volume run writes, ending in .zarr." } },
   blockwise: {
-    output_path: { type: "string", description: "Where it writes, ending in .zarr." },
-    task_name: { type: "string", description: "What the run is called." },
-    workers: { type: "integer", minimum: 1, default: 1, description: "Processes." },
-    tmp_dir: { type: "string", description: "For the marks of finished blocks." },
+    tmp_dir: { type: "string", description: "A folder that all workers see, for the marks of finished blocks." },
+    nb_workers: { type: ["integer", "null"], minimum: 1, default: null, description: "Workers; as in your settings when empty." },
+    nb_cores_worker: { type: ["integer", "null"], minimum: 1, default: null, description: "Cores of each." },
+    nb_cores_master: { type: ["integer", "null"], minimum: 1, default: null, description: "Cores of the process that hands out blocks." },
+    queue: { type: ["string", "null"], default: null, description: "Queue or partition; the site's when empty." },
+    charge_group: { type: ["string", "null"], default: null, description: "Who pays; only LSF needs it." },
   },
 };
 
@@ -174,6 +176,40 @@ function JsonBox({ id, label, value, onChange, help }) {
       }
     }}></textarea>
     <div class="help">${wrong.value || help}</div></div>`;
+}
+
+const run = signal({ text: "", bad: false, paths: [], name: null, busy: false });
+
+// Check, write and submit: each says how it went where the person is looking.
+async function step(work) {
+  run.value = { ...run.value, busy: true, text: "", bad: false };
+  try {
+    run.value = { ...run.value, ...(await work()), busy: false };
+  } catch (error) {
+    run.value = { ...run.value, text: error.message, bad: true, busy: false };
+  }
+}
+
+const pipeline = () => toBuilder(canvas.value);
+const write = () => step(async () => {
+  const made = await post("api/blockwise/generate", { pipeline: pipeline(), job_name: "" });
+  await post("api/blockwise/precheck", { yaml_paths: made.task_paths });
+  return { text: `Checked and written: ${made.task_paths.join(", ")}`, paths: made.task_paths, name: made.task_name };
+});
+const submit = () => step(async () => {
+  const sent = await post("api/blockwise/submit", { pipeline: pipeline(), yaml_paths: run.value.paths, task_name: run.value.name });
+  return { text: `${sent.message}. It writes its log to ${sent.log_path ?? "the scheduler's"}.` };
+});
+
+function Run() {
+  return html`<section class="section" aria-label="Run">
+    <header><h3>Whole-volume run</h3></header>
+    <p class="quiet small">Writes a task file for <code>chunkloom blockwise</code>, and starts it where jobs run here. A run goes on when this dashboard ends.</p>
+    <div class="row"><button disabled=${run.value.busy} onClick=${write}>Check and write</button>
+      <button class="primary" disabled=${run.value.busy} onClick=${submit}>Submit</button></div>
+    ${run.value.busy && html`<div class="progress" role="status" aria-label="Working"></div>`}
+    ${run.value.text && html`<div class=${`notice ${run.value.bad ? "bad" : "good"}`} role=${run.value.bad ? "alert" : "status"}>${run.value.text}</div>`}
+  </section>`;
 }
 
 function Inspector() {
@@ -193,6 +229,7 @@ function Inspector() {
       help="[{offset: [z, y, x], shape: [z, y, x]}] in nm; none for all of it." />`}
     ${node.kind === "output" && html`<${JsonBox} id="node-channels" label="Channels" value=${node.params.output_channels} onChange=${(v) => set("output_channels", v)} help="Names, as a list; none for all." />`}
     ${node.kind === "model" && html`<pre class="mono small" tabindex="0">${dump(node.params)}</pre>`}
+    ${node.kind === "blockwise" && html`<${Run} />`}
     <section class="section"><header><h3>Goes on to</h3></header>
       ${leaving.map((e) => html`<div class="row" key=${e.id}><span class="grow">${name(e.target)}</span>
         <button class="icon bare" aria-label=${`Disconnect ${name(e.target)}`} onClick=${() => edit({ ...canvas.value, edges: canvas.value.edges.filter((x) => x.id !== e.id) })}>✕</button></div>`)}
