@@ -13,7 +13,8 @@ import numpy as np
 
 from .recipes import Recipe, Triple
 
-# How far a tile may reach over the volume's faces: voxels beside them are then drawn about as often as others.
+# How far a tile may reach over the volume's faces (at most half of it, so that it always holds some tissue): voxels
+# beside them are then drawn about as often as others.
 OVERHANG = 12
 
 
@@ -65,7 +66,7 @@ class TileSource:
     @classmethod
     def of(cls, raw: np.ndarray, target: np.ndarray, context: Triple, recipe: Recipe) -> TileSource:
         """A source of the recipe's tiles of target, with `context` voxels more of raw on each side."""
-        margin = [(c + OVERHANG, c + OVERHANG) for c in context]
+        margin = [(c + min(OVERHANG, t // 2),) * 2 for c, t in zip(context, recipe.tile, strict=True)]
         return cls(
             np.pad(raw.astype(np.float32) / 255, margin, mode="reflect"),
             np.pad(target, margin, mode="reflect"),

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 Triple = tuple[int, int, int]
-BOUNDARIES_ARE = """The target is a boundary of the instances: voxels of id 0, and voxels with another id at one of their six faces
-(both sides)."""
+BOUNDARIES_ARE = (
+    "The target is a boundary of the instances: voxels of id 0, and voxels with another id at one of their six faces\n"
+    "(both sides)."
+)
 
 
 def boundaries(ids: np.ndarray) -> np.ndarray:
@@ -102,14 +104,14 @@ RECIPES = {
             tile=(6, 96, 96),
             output_shape=(10, 128, 128),
             held_out_x=768,
-            steps=900,
+            steps=800,
             licence="CC-BY-NC-SA-3.0",
-            source="ssTEM of the Drosophila larva ventral nerve cord: Stephan Gerhard, Jan Funke, Julien Martel, Albert "
-            "Cardona, Richard Fetter, Segmented anisotropic ssTEM dataset of neural tissue, figshare 856713 (2013), "
+            source="ssTEM of the Drosophila larva ventral nerve cord: Stephan Gerhard, Jan Funke, Julien Martel, "
+            "Albert Cardona, Richard Fetter, Segmented anisotropic ssTEM dataset of neural tissue, figshare 856713 (2013), "
             "CC BY-NC-SA 3.0",
             about="neuron membranes in anisotropic ssTEM of *Drosophila* nerve cord",
-            limits="- The data's licence carries over to the weights: attribution as above, no commercial use, and what "
-            "is made of\n  them under the same licence. For that reason it is no part of the installed package.\n"
+            limits="- The data's licence carries over to the weights: attribution as above, no commercial use, and "
+            "what is made of\n  them under the same licence. For that reason it is no part of the installed package.\n"
             "- Trained on one piece (20 sections of 640 x 748 pixels) of one animal, one stain and one microscope. It "
             "is a\n  sample for anisotropic data, and a start for finetuning; it is not a segmentation product.\n"
             "- Other section thicknesses and pixel sizes, and isotropic data, are outside what it knows.",
