@@ -107,8 +107,8 @@ RECIPES = {
             steps=800,
             licence="CC-BY-NC-SA-3.0",
             source="ssTEM of the Drosophila larva ventral nerve cord: Stephan Gerhard, Jan Funke, Julien Martel, "
-            "Albert Cardona, Richard Fetter, Segmented anisotropic ssTEM dataset of neural tissue, figshare 856713 (2013), "
-            "CC BY-NC-SA 3.0",
+            "Albert Cardona, Richard Fetter, Segmented anisotropic ssTEM dataset of neural tissue, figshare 856713 "
+            "(2013), CC BY-NC-SA 3.0",
             about="neuron membranes in anisotropic ssTEM of *Drosophila* nerve cord",
             limits="- The data's licence carries over to the weights: attribution as above, no commercial use, and "
             "what is made of\n  them under the same licence. For that reason it is no part of the installed package.\n"
