@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +44,8 @@ class Resampling:
         """The new voxels of `box` from `block`, the old ones of `read`, in a level of `shape`; the dtype is kept."""
         if self.nearest:
             at = [self._nearest(axis, box, shape[axis]) - read.lo[axis] for axis in range(3)]
-            return np.ascontiguousarray(block[(..., *np.ix_(*at))])
+            index: tuple[Any, ...] = (..., *np.ix_(*at))
+            return np.ascontiguousarray(block[index])
         out = block.astype(np.float64)
         for axis in range(3):
             along = out.ndim - 3 + axis
@@ -53,10 +55,10 @@ class Resampling:
             out = np.rint(out)
         return np.ascontiguousarray(out.astype(block.dtype))
 
-    def _nearest(self, axis: int, box: Box, n: int) -> np.ndarray:
+    def _nearest(self, axis: int, box: Box, n: int) -> Array:
         """The old voxel in which each new voxel's centre lies."""
         centres = (np.arange(box.lo[axis], box.hi[axis]) + 0.5) * self.factor[axis]
-        return np.clip(np.floor(np.round(centres, 9)).astype(int), 0, n - 1)
+        return np.asarray(np.clip(np.floor(np.round(centres, 9)).astype(int), 0, n - 1))
 
     def _along(self, data: Array, axis: int, first: int, box: Box, n: int) -> Array:
         """`data` (its last axis being `axis`, from old voxel `first` on) made into the new voxels of `box`."""
@@ -69,10 +71,11 @@ class Resampling:
         position = np.clip((index + 0.5) * factor - 0.5, 0, n - 1)
         low = np.minimum(np.floor(position).astype(int), n - 1)
         part = position - low
-        return data[..., low - first] * (1 - part) + data[..., np.minimum(low + 1, n - 1) - first] * part
+        high = np.minimum(low + 1, n - 1)
+        return np.asarray(data[..., low - first] * (1 - part) + data[..., high - first] * part)
 
 
-def resampling_between(old: Sequence[float], new: Sequence[float], dtype: np.dtype) -> Resampling:
+def resampling_between(old: Sequence[float], new: Sequence[float], dtype: np.dtype[Any]) -> Resampling:
     """From voxels of `old` nm to voxels of `new` nm; ids and masks take the nearest."""
     factor = tuple(snap(n / o) for o, n in zip(old, new, strict=True))
     return Resampling(factor, nearest=kind_of(dtype) != "image")
