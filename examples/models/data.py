@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from .recipes import Recipe, Triple, boundaries
+from .recipes import Recipe, Triple
 
-# How far a tile may reach over the volume's faces: voxels beside them are then drawn about as often as others.
+# How far a tile may reach over the volume's faces (at most half of it, so that it always holds some tissue): voxels
+# beside them are then drawn about as often as others.
 OVERHANG = 12
 
 
@@ -32,7 +33,7 @@ def read_volume(data: Path, recipe: Recipe) -> tuple[np.ndarray, np.ndarray]:
     raw, labels = read_array(data / recipe.raw), read_array(data / recipe.labels)
     if raw.shape != labels.shape:
         raise SystemExit(f"{data}: {recipe.raw} is {raw.shape}, {recipe.labels} is {labels.shape}: expected the same")
-    return raw, boundaries(labels)
+    return raw, recipe.target(labels)
 
 
 def normalized(raw: np.ndarray) -> np.ndarray:
@@ -49,17 +50,30 @@ class TileSource:
     inside: np.ndarray
     context: Triple
     tile: Triple
+    stretched: float = 0.0
+
+    @property
+    def alike(self) -> list[int]:
+        """The axes that look alike to the network: x, and those as large as x."""
+        sizes = list(zip(self.tile, self.context, strict=True))
+        return [axis for axis in range(3) if sizes[axis] == sizes[2]]
+
+    @property
+    def core(self) -> tuple[slice, ...]:
+        """Where the target lies in a tile with its context."""
+        return tuple(slice(c, c + t) for t, c in zip(self.tile, self.context, strict=True))
 
     @classmethod
-    def of(cls, raw: np.ndarray, target: np.ndarray, context: Triple, tile: Triple) -> TileSource:
-        """A source of tiles with `tile` voxels of target each, and `context` voxels more of raw on each side."""
-        margin = [(c + OVERHANG, c + OVERHANG) for c in context]
+    def of(cls, raw: np.ndarray, target: np.ndarray, context: Triple, recipe: Recipe) -> TileSource:
+        """A source of the recipe's tiles of target, with `context` voxels more of raw on each side."""
+        margin = [(c + min(OVERHANG, t // 2),) * 2 for c, t in zip(context, recipe.tile, strict=True)]
         return cls(
             np.pad(raw.astype(np.float32) / 255, margin, mode="reflect"),
             np.pad(target, margin, mode="reflect"),
             np.pad(np.ones(raw.shape, bool), margin),
             context,
-            tile,
+            recipe.tile,
+            recipe.stretched,
         )
 
     def draw(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -67,11 +81,10 @@ class TileSource:
         starts = [
             rng.integers(n - t - 2 * c + 1) for n, t, c in zip(self.raw.shape, self.tile, self.context, strict=True)
         ]
-        boxes = list(zip(starts, self.tile, self.context, strict=True))
-        wide = tuple(slice(s, s + t + 2 * c) for s, t, c in boxes)
-        narrow = tuple(slice(s + c, s + c + t) for s, t, c in boxes)
-        arrays = [self.raw[wide], self.inside[wide], self.target[narrow], self.inside[narrow]]
-        raw, inside, target, weight = turned(arrays, self.tile, self.context, rng)
+        out_of_shape = self.stretched > 0 and rng.random() < self.stretched
+        cut = self.sheared(starts, rng) if out_of_shape else self.straight(starts)
+        raw, inside, target = turned(cut, self.alike, rng)
+        weight = inside[self.core]
         data = with_other_intensities(raw, rng) * 2 - 1
         # Half the tiles see the volume's faces as servers show them, half see more tissue there.
         if rng.random() < 0.5:
@@ -80,10 +93,33 @@ class TileSource:
             weight = np.ones_like(weight)
         return tuple(np.ascontiguousarray(a, dtype=np.float32) for a in (data, target, weight))
 
+    def straight(self, starts: list[int]) -> list[np.ndarray]:
+        """Raw and inside with context, and target, of the tile that begins at `starts`."""
+        boxes = list(zip(starts, self.tile, self.context, strict=True))
+        wide = tuple(slice(s, s + t + 2 * c) for s, t, c in boxes)
+        narrow = tuple(slice(s + c, s + c + t) for s, t, c in boxes)
+        return [self.raw[wide], self.inside[wide], self.target[narrow]]
 
-def turned(arrays: list[np.ndarray], tile: Triple, context: Triple, rng: np.random.Generator) -> list[np.ndarray]:
-    """All arrays flipped and turned alike, by right angles in every plane whose two axes look alike to the network."""
-    alike = [axis for axis in range(3) if (tile[axis], context[axis]) == (tile[2], context[2])]
+    def sheared(self, starts: list[int], rng: np.random.Generator) -> list[np.ndarray]:
+        """As `straight`, of tissue stretched and sheared by up to 12 % about the tile's centre."""
+        from scipy.ndimage import affine_transform
+
+        among_alike = np.isin(np.arange(3), self.alike)
+        matrix = np.eye(3) + rng.uniform(-0.12, 0.12, (3, 3)) * np.outer(among_alike, among_alike)
+        size = np.array(self.tile) + 2 * np.array(self.context)
+        centre = (size - 1) / 2
+        offset = np.array(starts) + centre - matrix @ centre
+        wide = {"matrix": matrix, "offset": offset, "output_shape": tuple(size)}
+        narrow = {"matrix": matrix, "offset": offset + matrix @ self.context, "output_shape": self.tile}
+        return [
+            affine_transform(self.raw, order=1, mode="mirror", **wide),
+            affine_transform(self.inside.astype(np.uint8), order=0, mode="constant", **wide) > 0,
+            affine_transform(self.target.astype(np.float32), order=1, mode="mirror", **narrow) >= 0.5,
+        ]
+
+
+def turned(arrays: list[np.ndarray], alike: list[int], rng: np.random.Generator) -> list[np.ndarray]:
+    """All arrays flipped, and turned by right angles in every plane of two axes that are `alike`; all the same way."""
     order = np.arange(3)
     order[alike] = rng.permutation(alike)
     flips = tuple(np.flatnonzero(rng.integers(0, 2, 3)))

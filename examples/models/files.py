@@ -161,8 +161,7 @@ Predicts {recipe.about}. Output channel: `{recipe.channel}`.
 ## Data
 
 {recipe.source}. {quality["training_voxels"]}
-The target is a boundary of the instances: voxels of id 0, and voxels with another id at one of their six faces
-(both sides).
+{recipe.target_is}
 
 ## Architecture
 

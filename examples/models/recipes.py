@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 Triple = tuple[int, int, int]
+BOUNDARIES_ARE = (
+    "The target is a boundary of the instances: voxels of id 0, and voxels with another id at one of their six faces\n"
+    "(both sides)."
+)
 
 
 def boundaries(ids: np.ndarray) -> np.ndarray:
@@ -21,13 +26,19 @@ def boundaries(ids: np.ndarray) -> np.ndarray:
     return found
 
 
+def marked(mask: np.ndarray) -> np.ndarray:
+    """Voxels that are not 0."""
+    return mask != 0
+
+
 @dataclass(frozen=True)
 class Recipe:
     """One sample model: its data, network, training and what its card says.
 
-    `raw` and `labels` are arrays inside the data set; the target is where `boundaries` finds one. Training draws
-    tiles of `tile` target voxels, the model serves `output_shape`. Voxels with
-    x at or beyond `held_out_x` are kept aside, and what the network would read beside them is not trained on.
+    `raw` and `labels` are arrays inside the data set; `target` makes a mask of the labels, and `target_is` says which.
+    Training draws tiles of `tile` target voxels, `stretched` of them (0 to 1) out of shape; the model serves
+    `output_shape`. Voxels with x at or beyond `held_out_x` are kept aside, and what the network would read beside
+    them is not trained on. `folder` is where its files go, from the top of the repository.
     """
 
     name: str
@@ -46,6 +57,10 @@ class Recipe:
     source: str
     about: str
     limits: str
+    folder: str
+    target: Callable[[np.ndarray], np.ndarray] = boundaries
+    target_is: str = BOUNDARIES_ARE
+    stretched: float = 0.0
 
 
 RECIPES = {
@@ -73,6 +88,37 @@ RECIPES = {
             "product.\n- Other voxel sizes, section-based EM (anisotropic), inverted contrast and other stains "
             "are outside what it knows.\n- Membranes inside cells (mitochondria, ER) are not its target, and are "
             "sometimes found all the same.\n- The voxel size of 10 nm is not stated at the source of the data.",
+            folder="src/chunkloom/models/bundled/fibsem-membrane",
+        ),
+        Recipe(
+            name="vnc-membrane",
+            channel="membrane",
+            raw="raw/s0",
+            labels="membranes/s0",
+            voxel_size_nm=(50, 4.6, 4.6),
+            # Sections are ten times as thick as a pixel: they are looked at one by one, and together where pixels
+            # have become 18 nm.
+            widths=(16, 48, 96),
+            kernels=((1, 3, 3), (1, 3, 3), (3, 3, 3)),
+            pools=((1, 2, 2),) * 2,
+            tile=(6, 96, 96),
+            output_shape=(10, 128, 128),
+            held_out_x=768,
+            steps=800,
+            licence="CC-BY-NC-SA-3.0",
+            source="ssTEM of the Drosophila larva ventral nerve cord: Stephan Gerhard, Jan Funke, Julien Martel, "
+            "Albert Cardona, Richard Fetter, Segmented anisotropic ssTEM dataset of neural tissue, figshare 856713 "
+            "(2013), CC BY-NC-SA 3.0",
+            about="neuron membranes in anisotropic ssTEM of *Drosophila* nerve cord",
+            limits="- The data's licence carries over to the weights: attribution as above, no commercial use, and "
+            "what is made of\n  them under the same licence. For that reason it is no part of the installed package.\n"
+            "- Trained on one piece (20 sections of 640 x 748 pixels) of one animal, one stain and one microscope. It "
+            "is a\n  sample for anisotropic data, and a start for finetuning; it is not a segmentation product.\n"
+            "- Other section thicknesses and pixel sizes, and isotropic data, are outside what it knows.",
+            folder="examples/models/vnc-membrane",
+            target=marked,
+            target_is="""The target is the data set's own mask of membranes, drawn by hand section by section.""",
+            stretched=0.4,
         ),
     ]
 }

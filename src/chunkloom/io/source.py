@@ -170,6 +170,22 @@ class StoredArray:
         if self.is_local and name is not None:
             yield f"{self._base}/{name}"
 
+    def tensorstore(self) -> Any:
+        """The array as a tensorstore handle in stored axis order, for code that wants one.
+
+        Raises
+        ------
+        ParameterError
+            For a format that tensorstore does not read.
+        """
+        if self._level.layout.reader != "tensorstore":
+            raise ParameterError(
+                f"{self.meta.path}: tensorstore does not read {self._level.layout.format}; read(box) does"
+            )
+        from chunkloom.io.tensors import open_tensorstore
+
+        return open_tensorstore(self._level.store, self._level.layout)
+
     def identity(self) -> str:
         """What this array is: its path and the state (time and size, or ETag) of every metadata document behind it."""
         picked = ",".join("" if p is None else str(p) for p in self._picked)

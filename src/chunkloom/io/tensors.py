@@ -33,7 +33,7 @@ class TensorstoreReader:
     def __init__(self, store: Store, layout: ArrayLayout) -> None:
         self._store = store
         self._layout = layout
-        self._array = _open(store, layout)
+        self._array = open_tensorstore(store, layout)
         self._by_block: ChunkwiseReader | None = None
 
     def read_into(self, box: Box, out: NDArray[Any]) -> None:
@@ -114,7 +114,8 @@ def _readable_by_block(error: Exception, layout: ArrayLayout) -> bool:
     return varlength or (layout.format == "zarr3" and layout.stored is None and remote.is_range_error(error))
 
 
-def _open(store: Store, layout: ArrayLayout) -> Any:
+def open_tensorstore(store: Store, layout: ArrayLayout) -> Any:
+    """The array of a layout, in the layout's axis order, counted from 0."""
     import tensorstore as ts
 
     spec = {**layout.spec, "kvstore": store.kvstore()}
