@@ -126,8 +126,8 @@ def test_entry_points_of_every_group_are_loaded(folder, monkeypatch):
         "chunkloom.steps": "nowhere_at_all:X",
     }
 
-    def entry_points(*, group):
-        return [metadata.EntryPoint(f"my-{group}", points[group], group)]
+    def entry_points():
+        return metadata.EntryPoints(metadata.EntryPoint(f"my-{group}", points[group], group) for group in points)
 
     monkeypatch.setattr(metadata, "entry_points", entry_points)
     found = {p.name: p.error for p in plugins.load_plugins()}

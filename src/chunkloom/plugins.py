@@ -89,8 +89,9 @@ def _entry_points() -> list[Plugin]:
     from importlib import metadata
 
     found = []
+    points = metadata.entry_points()  # once: it looks through every installed package
     for group in GROUPS:
-        for point in metadata.entry_points(group=group):
+        for point in points.select(group=group):
             package = getattr(getattr(point, "dist", None), "name", None) or "?"
             try:
                 _kept.append(point.load())
