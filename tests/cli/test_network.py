@@ -155,3 +155,36 @@ def test_a_full_disk_is_one_line_and_leaves_no_file(labels: Path, tmp_path: Path
     assert "net.hdf5 could not be written (File too large)" in done.stderr
     assert "Traceback" not in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["cells.zarr"]
+
+
+def test_an_export_to_a_full_disk_is_one_line(chunkloom: Any, labels: Path, tmp_path: Path) -> None:
+    chunkloom("network", "extract", labels, "net.hdf5", "--cell-type", "cell", "--chunk-size-nm", "10")
+    done = subprocess.run(
+        [sys.executable, "-m", "chunkloom", "network", "export", "net.hdf5", "out"],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 1
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert "cannot be written" in done.stderr
+    assert not list(tmp_path.glob("out/*"))
+
+
+def test_damage_is_never_exported_as_nothing(chunkloom: Any, labels: Path, tmp_path: Path) -> None:
+    chunkloom("network", "extract", labels, "net.hdf5", "--cell-type", "cell", "--chunk-size-nm", "10")
+    whole = (tmp_path / "net.hdf5").read_bytes()
+    for share in (3, 2):
+        damaged = bytearray(whole)
+        at = len(whole) // share
+        damaged[at : at + 6000] = b"\xff" * 6000
+        (tmp_path / "bad.hdf5").write_bytes(damaged[: len(whole)])
+        checked = chunkloom("network", "check", "bad.hdf5")
+        exported = chunkloom("network", "export", "bad.hdf5", f"out{share}")
+        for done in (checked, exported):
+            assert "Traceback" not in done.stderr
+            assert "unexpected" not in done.stderr, done.stderr
+        if checked.returncode == 0:
+            assert exported.returncode == 0  # the bytes were a hole

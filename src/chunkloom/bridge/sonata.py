@@ -6,8 +6,10 @@ radians here. Source of the format: the SONATA guide (Allen Institute, Blue Brai
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -54,7 +56,7 @@ def export(network: NetworkFile, folder: str | os.PathLike[str], *, overwrite: b
 
 
 def _write_nodes(populations: dict[str, Cells], path: Path) -> None:
-    with h5py.File(path, "w") as file:
+    with _written(path) as file:
         root = _begin(file, "nodes")
         for number, (name, cells) in enumerate(populations.items()):
             group = root.create_group(name)
@@ -73,7 +75,7 @@ def _write_nodes(populations: dict[str, Cells], path: Path) -> None:
 
 
 def _write_edges(populations: dict[str, Connections], counts: dict[str, int], path: Path) -> None:
-    with h5py.File(path, "w") as file:
+    with _written(path) as file:
         root = _begin(file, "edges")
         for number, (tag, links) in enumerate(populations.items()):
             group = root.create_group(tag)
@@ -106,6 +108,16 @@ def edge_index(ids: Ints, nodes: int) -> tuple[NDArray[np.uint64], NDArray[np.ui
     first, last = (np.searchsorted(owner[order], np.arange(nodes), side) for side in ("left", "right"))
     of_nodes = np.stack([first, last], axis=1).astype(np.uint64)
     return of_nodes, np.stack([begin, end], axis=1)[order].astype(np.uint64)
+
+
+@contextlib.contextmanager
+def _written(path: Path) -> Iterator[h5py.File]:
+    """A file made in memory and then written as bytes: HDF5 itself crashes where a disk fills up."""
+    with h5py.File(path, "w", driver="core", backing_store=False) as file:
+        yield file
+        file.flush()
+        image = file.id.get_file_image()
+    path.write_bytes(image)
 
 
 def _begin(file: h5py.File, root: str) -> h5py.Group:

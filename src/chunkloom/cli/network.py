@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from chunkloom.cli.options import LOG_LEVELS, Selection
-from chunkloom.errors import ChunkloomError, WriteError
+from chunkloom.errors import ChunkloomError, FormatError, WriteError
 
 if TYPE_CHECKING:
     from chunkloom.engine.volume import Volume
@@ -58,6 +58,11 @@ def using(file: str) -> Iterator[None]:
         except OSError as error:
             reason = error.strerror or str(error).partition("\n")[0]
             raise WriteError(f"{file} cannot be read or written: {reason}") from error
+        except (RuntimeError, KeyError) as error:
+            # How HDF5 tells that its own structures are damaged.
+            if "Unable to synchronously" not in str(error) and "iteration failed" not in str(error):
+                raise
+            raise FormatError(f"{file} is damaged: {error}") from error
 
 
 def sweeping(function: Any) -> Any:
@@ -259,7 +264,11 @@ def check(file: str) -> int:
     from chunkloom.network import check as run
 
     with using(file):
-        faults = run(NetworkFile.open(file, "r"))
+        try:
+            faults = run(NetworkFile.open(file, "r"))
+        except (RuntimeError, KeyError) as error:
+            # What HDF5 raises where its own structures are damaged: nothing beyond can be told.
+            faults = [f"{file} is damaged: HDF5 cannot go on: {error}"]
     for fault in faults:
         click.echo(fault)
     click.echo(f"{file}: {len(faults)} faults" if faults else f"{file}: sound", err=bool(faults))

@@ -169,11 +169,20 @@ def read_into(dataset: Any, out: Array) -> int:
 
 
 def find(parent: Any, name: bytes) -> Any:
-    """A low-level dataset by its path under a group, or None."""
+    """A low-level dataset by its path under a group, or None.
+
+    Raises
+    ------
+    FormatError
+        It cannot be told whether it is there: the file is damaged.
+    """
     try:
         return h5d.open(parent, name)
-    except (KeyError, ValueError):
-        return None
+    except (KeyError, ValueError) as error:
+        if "doesn't exist" in str(error) or "not found" in str(error):
+            return None
+        where = f"{h5i.get_name(parent).decode()}/{name.decode(errors='replace')}"
+        raise FormatError(f"{where} cannot be read: {error}: the file is damaged") from error
 
 
 def write_counts(group: Any, counts: dict[bytes, int]) -> None:
